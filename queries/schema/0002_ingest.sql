@@ -1,0 +1,36 @@
+-- What could not be read, and the proof of what was.
+
+-- Records, or elements of a record's array, that are no events. Nothing is ever dropped.
+CREATE TABLE IF NOT EXISTS rejects
+(
+    kafka_topic     LowCardinality(String),
+    kafka_partition Int32,
+    kafka_offset    Int64,
+    kafka_index     Int32,
+    kafka_time      DateTime64(3, 'UTC'),
+    reason          LowCardinality(String),
+    detail          String,
+    key             String CODEC(ZSTD(1)),
+    raw             String CODEC(ZSTD(1))
+)
+ENGINE = ReplacingMergeTree
+PARTITION BY toMonday(kafka_time)
+ORDER BY (kafka_topic, kafka_partition, kafka_offset, kafka_index)
+TTL toDateTime(kafka_time) + INTERVAL 90 DAY
+SETTINGS ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
+
+-- One row a batch, written after the batch's events and rejects: what it covers is in the store.
+CREATE TABLE IF NOT EXISTS ingest_ledger
+(
+    kafka_topic     LowCardinality(String),
+    kafka_partition Int32,
+    first           Int64,
+    last            Int64,
+    records         UInt32,
+    events          UInt32,
+    rejects         UInt32,
+    kafka_time      DateTime64(3, 'UTC')
+)
+ENGINE = ReplacingMergeTree
+ORDER BY (kafka_topic, kafka_partition, first, last)
+SETTINGS non_replicated_deduplication_window = 10000;
