@@ -27,7 +27,7 @@ type Run struct {
 func (r *Run) Begin() time.Time {
 	first := r.Events[0]
 	if r.Received == nil && r.Started == nil && r.End == first && first.Runtime > 0 {
-		return first.Time.Add(-time.Duration(first.Runtime * float64(time.Second)))
+		return first.Time.Add(-seconds(first.Runtime))
 	}
 	return first.Time
 }
