@@ -1,0 +1,151 @@
+// Package queries holds every line of SQL that the auditor runs, and the Store that runs it on ClickHouse.
+//
+// # Statements
+//
+// Each statement is a file, embedded and checked when the store is opened: store/ is what the store itself needs, rules/
+// what the rules ask, web/ what the pages ask; schema/ holds the migrations. Values reach ClickHouse as bound parameters
+// ({name:Type}) and never as text of a statement. See statement for the form of a file.
+//
+// # Writing events
+//
+// InsertBatch may be called again with the same batch, whatever became of the first call: ClickHouse drops a block whose
+// token it knows, and rows that come twice all the same replace each other, for they are identified by their place in
+// Kafka. Queries that count rows therefore read with FINAL, or count distinct identities.
+//
+// # Times
+//
+// A time that was not told is stored as the epoch and read back as the zero time. Times that ClickHouse cannot hold are
+// moved to the nearest one that it can.
+//
+// All methods of Store may be called at the same time from many goroutines.
+package queries
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+)
+
+// Options are what a store needs beside its configuration.
+type Options struct {
+	// DialContext reaches the embedded engine. When set, the store speaks HTTP over these connections, uncompressed;
+	// otherwise it speaks the native protocol to Config.Addresses.
+	DialContext func(ctx context.Context, addr string) (net.Conn, error)
+	Logger      *slog.Logger // nil: silent
+}
+
+// Store runs the statements on one ClickHouse.
+type Store struct {
+	config     Config
+	options    *clickhouse.Options // to connect without the database, which may not exist yet
+	conn       driver.Conn
+	log        *slog.Logger
+	statements map[string]*statement
+}
+
+// Open prepares a store. It does not connect, so that the server may be away: the first request connects, and Wait waits
+// until one would succeed. The caller closes the store.
+func Open(config Config, opts Options) (*Store, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	statements, err := loadStatements()
+	if err != nil {
+		return nil, err
+	}
+	log := opts.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	options, err := clientOptions(config, opts)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := clickhouse.Open(options)
+	if err != nil {
+		return nil, fmt.Errorf("open clickhouse: %w", err)
+	}
+	return &Store{config: config, options: options, conn: conn, log: log, statements: statements}, nil
+}
+
+func clientOptions(config Config, opts Options) (*clickhouse.Options, error) {
+	password, err := config.password()
+	if err != nil {
+		return nil, err
+	}
+	o := &clickhouse.Options{
+		Addr:            config.Addresses,
+		Auth:            clickhouse.Auth{Database: config.Database, Username: config.Username, Password: password},
+		DialTimeout:     config.DialTimeout,
+		ReadTimeout:     max(config.QueryTimeout, config.InsertTimeout),
+		MaxOpenConns:    config.MaxConnections,
+		MaxIdleConns:    config.MaxConnections,
+		ConnMaxLifetime: time.Hour,
+		Compression:     &clickhouse.Compression{Method: clickhouse.CompressionLZ4},
+		// Servers gather inserts by default since 26.2; a gathered insert has no token and no certain outcome.
+		Settings: clickhouse.Settings{"async_insert": 0},
+	}
+	o.ClientInfo.Products = append(o.ClientInfo.Products, struct{ Name, Version string }{"auditor", ""})
+	if opts.DialContext != nil {
+		o.Protocol = clickhouse.HTTP
+		o.Addr = []string{"localhost"} // never looked up; a name that no proxy setting applies to
+		o.DialContext = opts.DialContext
+		o.Compression = nil
+		return o, nil
+	}
+	if config.TLS.Enabled {
+		var tlsConfig *tls.Config
+		if tlsConfig, err = config.TLS.client(); err != nil {
+			return nil, err
+		}
+		o.TLS = tlsConfig
+	}
+	return o, nil
+}
+
+// Close closes the connections. Requests under way fail.
+func (s *Store) Close() error { return s.conn.Close() }
+
+// Database is the name of the database that the store's tables are in.
+func (s *Store) Database() string { return s.config.Database }
+
+// Ping asks the server for a sign of life. It fails while the database does not exist.
+func (s *Store) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.DialTimeout)
+	defer cancel()
+	return classify("ping clickhouse", s.conn.Ping(ctx))
+}
+
+// Wait blocks until the server answers, be it that the database does not exist yet, or until ctx is over. It logs what
+// it waits for once. An error that no waiting mends, such as a wrong password, is returned at once.
+func (s *Store) Wait(ctx context.Context) error {
+	const longest = 5 * time.Second
+	for pause, logged := 100*time.Millisecond, false; ; pause = min(2*pause, longest) {
+		err := s.Ping(ctx)
+		var e *Error
+		switch {
+		case err == nil, errors.As(err, &e) && e.Code == codeUnknownDatabase:
+			return nil
+		case errors.As(err, &e) && e.Permanent():
+			return err
+		case ctx.Err() != nil:
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+		if !logged {
+			s.log.Warn("waiting for clickhouse", "error", err)
+			logged = true
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		case <-time.After(pause):
+		}
+	}
+}
