@@ -31,6 +31,34 @@ type Reject struct {
 // Reason is why a record was rejected, from a short fixed list, so that it can label a metric.
 type Reason string
 
+// The reasons.
+const (
+	ReasonEmpty          Reason = "empty"           // no value (a tombstone), only white space, or an array without elements
+	ReasonTooLarge       Reason = "too_large"       // more bytes than an event may have
+	ReasonTooMany        Reason = "too_many"        // more elements than an array may have
+	ReasonNotJSON        Reason = "not_json"        // breaks the grammar
+	ReasonDuplicateName  Reason = "duplicate_name"  // one name twice in one object, which can be read in two ways
+	ReasonBadUTF8        Reason = "bad_utf8"        // text that is no UTF-8
+	ReasonTrailingData   Reason = "trailing_data"   // more bytes after the JSON value
+	ReasonWrongType      Reason = "wrong_type"      // a value of the wrong kind or form
+	ReasonOutOfRange     Reason = "out_of_range"    // a number that the field cannot hold
+	ReasonTooLong        Reason = "too_long"        // an id or name beyond its bound
+	ReasonUnknownType    Reason = "unknown_type"    // neither type nor outcome says what happened
+	ReasonContradiction  Reason = "contradiction"   // type and outcome say different things
+	ReasonNoTaskID       Reason = "no_task_id"      // nor, for a worker's event, a worker
+	ReasonNoTime         Reason = "no_time"         //
+	ReasonImpossibleTime Reason = "impossible_time" // years from the record's Kafka timestamp, or outside of 1970 to 2261
+	ReasonNoEffect       Reason = "no_effect"       // an effect without a name
+	ReasonBadCloudEvent  Reason = "bad_cloudevent"  // an envelope that breaks the CloudEvents specification
+)
+
+// Reasons lists every reason.
+var Reasons = []Reason{
+	ReasonEmpty, ReasonTooLarge, ReasonTooMany, ReasonNotJSON, ReasonDuplicateName, ReasonBadUTF8, ReasonTrailingData,
+	ReasonWrongType, ReasonOutOfRange, ReasonTooLong, ReasonUnknownType, ReasonContradiction, ReasonNoTaskID,
+	ReasonNoTime, ReasonImpossibleTime, ReasonNoEffect, ReasonBadCloudEvent,
+}
+
 // Batch is what one range of offsets of one partition decodes to. It is a pure function of the records. The batches of a
 // partition follow one another without a hole: each begins where the one before it ended.
 type Batch struct {

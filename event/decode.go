@@ -1,0 +1,207 @@
+package event
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Defaults of a DecoderConfig, and the bounds that have no setting.
+const (
+	DefaultMaxBytes = 1 << 20
+	DefaultMaxSkew  = 2 * 365 * 24 * time.Hour
+
+	maxElements = 10_000  // events in one record
+	maxText     = 1 << 10 // bytes of an id or a name; a longer one is rejected
+	maxMessage  = 8 << 10 // bytes of an error message; a longer one is cut
+	maxDetail   = 512     // bytes of a reject's detail; a longer one is cut
+)
+
+// DecoderConfig is what decoding depends on beside the record. The zero value is ready for use.
+type DecoderConfig struct {
+	MaxBytes  int               // bytes of one event, DefaultMaxBytes when 0
+	MaxSkew   time.Duration     // how far an event's time may be from its record's, DefaultMaxSkew when 0
+	Namespace string            // namespace of events that name none
+	Keys      map[string]string // task name to the template of its business key, such as "order:{{ arg 0 }}"; see ParseKey
+}
+
+// Decoder turns records into events. It is immutable: safe for concurrent use, and what it answers depends on its
+// configuration and the record alone.
+//
+// A record may hold, without being told which: auditor JSON, a CloudEvent 1.0 in structured or binary mode whose data
+// is auditor JSON or a raw Celery event, a raw Celery event, or an array of any of these.
+type Decoder struct {
+	maxBytes  int
+	maxSkew   time.Duration
+	namespace string
+	keys      map[string]*Key
+}
+
+// NewDecoder checks the configuration. Its error names every setting that is wrong.
+func NewDecoder(c DecoderConfig) (*Decoder, error) {
+	d := &Decoder{maxBytes: c.MaxBytes, maxSkew: c.MaxSkew, namespace: c.Namespace, keys: make(map[string]*Key, len(c.Keys))}
+	if d.maxBytes == 0 {
+		d.maxBytes = DefaultMaxBytes
+	}
+	if d.maxSkew == 0 {
+		d.maxSkew = DefaultMaxSkew
+	}
+	var errs []error
+	if d.maxBytes < 0 {
+		errs = append(errs, fmt.Errorf("maximum size of an event is %d bytes, must be positive", c.MaxBytes))
+	}
+	if d.maxSkew < 0 {
+		errs = append(errs, fmt.Errorf("maximum skew is %s, must be positive", c.MaxSkew))
+	}
+	if len(c.Namespace) > maxText {
+		errs = append(errs, fmt.Errorf("namespace has %d bytes, may have %d", len(c.Namespace), maxText))
+	}
+	for task, template := range c.Keys {
+		key, err := ParseKey(template)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("business key of task %q: %w", task, err))
+		}
+		d.keys[task] = key
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Decode reads a record. Every element of it becomes an event or a reject, in order, and a record that cannot be read
+// as a whole becomes one reject; so there is always at least one of the two. One bad element of an array rejects that
+// element only. Nothing of the result aliases the record.
+func (d *Decoder) Decode(r Record) (events []Event, rejects []Reject) {
+	elements, bad := d.split(r.Value)
+	if bad != nil {
+		return nil, []Reject{r.reject(0, bad, r.Value)}
+	}
+	envelope, bad := readHeaders(r.Headers)
+	if bad != nil {
+		return nil, []Reject{r.reject(0, bad, r.Value)}
+	}
+	events = make([]Event, 0, len(elements))
+	for i, raw := range elements {
+		events = append(events, Event{})
+		e := &events[len(events)-1]
+		if bad := d.decode(e, raw, envelope, r.Time); bad != nil {
+			events = events[:len(events)-1]
+			rejects = append(rejects, r.reject(i, bad, raw))
+			continue
+		}
+		e.Position = r.at(i)
+		e.KafkaTime = r.Time.UTC()
+	}
+	return events, rejects
+}
+
+// at is the position of the record's i-th element.
+func (r *Record) at(i int) Position {
+	return Position{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Index: int32(i)}
+}
+
+func (r *Record) reject(i int, f *fault, raw []byte) Reject {
+	return Reject{
+		Position:  r.at(i),
+		KafkaTime: r.Time.UTC(),
+		Reason:    f.reason,
+		Detail:    cut(strings.ToValidUTF8(f.detail, "\uFFFD"), maxDetail),
+		Key:       bytes.Clone(r.Key),
+		Raw:       bytes.Clone(raw),
+	}
+}
+
+// split finds the elements of a record: those of its array, or the one value that it is. Elements of an array are only
+// known to follow the grammar; each is read strictly later on, so that a fault stays its own.
+func (d *Decoder) split(value []byte) ([][]byte, *fault) {
+	trimmed := bytes.Trim(value, " \t\r\n")
+	if len(trimmed) == 0 {
+		return nil, faultf(ReasonEmpty, "the record has no value")
+	}
+	if trimmed[0] != '[' {
+		return [][]byte{value}, nil
+	}
+	dec := jsontext.NewDecoder(bytes.NewBuffer(trimmed), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, syntaxFault(err, trimmed)
+	}
+	var elements [][]byte
+	for dec.PeekKind() != ']' {
+		v, err := dec.ReadValue()
+		if err != nil {
+			return nil, syntaxFault(err, trimmed)
+		}
+		if len(elements) == maxElements {
+			return nil, faultf(ReasonTooMany, "the array has more than %d elements", maxElements)
+		}
+		end := dec.InputOffset()
+		elements = append(elements, trimmed[end-int64(len(v)):end])
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, syntaxFault(err, trimmed)
+	}
+	if _, err := dec.ReadToken(); err != io.EOF {
+		return nil, faultf(ReasonTrailingData, "more bytes follow the array")
+	}
+	if len(elements) == 0 {
+		return nil, faultf(ReasonEmpty, "the array has no elements")
+	}
+	return elements, nil
+}
+
+// decode reads one element into e.
+func (d *Decoder) decode(e *Event, raw []byte, h headers, kafkaTime time.Time) *fault {
+	if len(raw) > d.maxBytes {
+		return faultf(ReasonTooLarge, "%d bytes, an event may have %d", len(raw), d.maxBytes)
+	}
+	s := scratches.Get().(*scratch)
+	defer s.release()
+	members, bad := s.parse(raw)
+	if bad != nil {
+		return bad
+	}
+	cloud, members, bad := h.open(s, members)
+	if bad != nil {
+		return bad
+	}
+	dr := draft{Event: e, scratch: s, members: members}
+	if bad := dr.fill(cloud); bad != nil {
+		return bad
+	}
+	return d.finish(&dr, kafkaTime)
+}
+
+// finish checks what a filled draft must have, and adds what the configuration says.
+func (d *Decoder) finish(dr *draft, kafkaTime time.Time) *fault {
+	e := dr.Event
+	switch {
+	case e.TaskID == "" && !e.Type.OfWorker():
+		return faultf(ReasonNoTaskID, "the event tells no task id")
+	case e.TaskID == "" && e.Worker == "":
+		return faultf(ReasonNoTaskID, "the event tells neither a task id nor a worker")
+	case e.Time.IsZero():
+		return faultf(ReasonNoTime, "the event tells no time")
+	case e.Type == Effected && (e.Effect == nil || e.Effect.Name == ""):
+		return faultf(ReasonNoEffect, "the event tells of an effect without a name")
+	}
+	if kafkaTime.Unix() > 0 && kafkaTime.Sub(e.Time).Abs() > d.maxSkew {
+		return faultf(ReasonImpossibleTime, "%s is too far from the record's %s",
+			e.Time.Format(time.RFC3339Nano), kafkaTime.UTC().Format(time.RFC3339Nano))
+	}
+	if e.ID == "" {
+		e.ID = dr.contentID()
+	}
+	if e.Namespace == "" {
+		e.Namespace = d.namespace
+	}
+	if key := d.keys[e.Task]; key != nil && e.BusinessKey == "" && e.TaskID != "" {
+		dr.setKey(key)
+	}
+	return dr.setAttributes()
+}
