@@ -50,13 +50,14 @@ const (
 	ReasonImpossibleTime Reason = "impossible_time" // years from the record's Kafka timestamp, or outside of 1970 to 2261
 	ReasonNoEffect       Reason = "no_effect"       // an effect without a name
 	ReasonBadCloudEvent  Reason = "bad_cloudevent"  // an envelope that breaks the CloudEvents specification
+	ReasonBadBatch       Reason = "bad_batch"       // a whole batch of records whose compression or framing is broken
 )
 
 // Reasons lists every reason.
 var Reasons = []Reason{
 	ReasonEmpty, ReasonTooLarge, ReasonTooMany, ReasonNotJSON, ReasonDuplicateName, ReasonBadUTF8, ReasonTrailingData,
 	ReasonWrongType, ReasonOutOfRange, ReasonTooLong, ReasonUnknownType, ReasonContradiction, ReasonNoTaskID,
-	ReasonNoTime, ReasonImpossibleTime, ReasonNoEffect, ReasonBadCloudEvent,
+	ReasonNoTime, ReasonImpossibleTime, ReasonNoEffect, ReasonBadCloudEvent, ReasonBadBatch,
 }
 
 // Batch is what one range of offsets of one partition decodes to. It is a pure function of the records. The batches of a
@@ -76,6 +77,8 @@ type Batch struct {
 	// missing, and the ledger counts both.
 	StoredEvents  int
 	StoredRejects int
+	// Unconfirmed says that more rows of the range may have to follow: the ledger is not written.
+	Unconfirmed bool
 	// Supplement marks rows whose range's own deduplication token is spent on other rows, so that they need another.
 	Supplement bool
 }

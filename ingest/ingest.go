@@ -37,7 +37,8 @@ type Store interface {
 	// InsertBatch writes b's events under the deduplication token "<topic>:<partition>:<first>-<last>", its rejects under
 	// the same with ":rejects", and then, last, its row in the ledger: what the ledger covers is there. The ledger's counts
 	// are len(Events)+StoredEvents and len(Rejects)+StoredRejects; it also takes Records, Time and Lost. If b.Supplement is
-	// set then ":supplement" is added to both tokens. A batch without rows only writes the ledger.
+	// set then ":supplement" is added to both tokens. If b.Unconfirmed is set the ledger is left alone. A batch without
+	// rows only writes the ledger.
 	//
 	// An error leaves the outcome open. The same batch comes again after an error, from this process or the next one, and
 	// perhaps while an earlier attempt is still being applied: the rows must be stored once.

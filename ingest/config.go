@@ -1,0 +1,246 @@
+package ingest
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/segmentio/kafka-go/sasl/scram"
+)
+
+// Kafka is how to reach the brokers, and what to read there.
+type Kafka struct {
+	Brokers  []string `yaml:"brokers"` // host:port; any of them leads to the others
+	Topics   []string `yaml:"topics"`
+	Group    string   `yaml:"group"` // consumer group; one store takes the partitions of one group only
+	ClientID string   `yaml:"client_id"`
+	TLS      TLS      `yaml:"tls"`
+	SASL     SASL     `yaml:"sasl"`
+}
+
+// TLS is how to encrypt connections to the brokers.
+type TLS struct {
+	Enabled    bool   `yaml:"enabled"`
+	CAFile     string `yaml:"ca_file"`   // empty: the system's
+	CertFile   string `yaml:"cert_file"` // with key_file: the client's own certificate
+	KeyFile    string `yaml:"key_file"`
+	ServerName string `yaml:"server_name"` // empty: the broker's host
+}
+
+// SASL is who to tell the brokers that this is.
+type SASL struct {
+	Mechanism    string `yaml:"mechanism"` // empty: no authentication; PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
+	Username     string `yaml:"username"`
+	Password     Secret `yaml:"password"`
+	PasswordFile string `yaml:"password_file"` // read when ingest starts; not beside password
+}
+
+// Config is how to read. Kafka has no key of its own below ingest: whoever wires the program sets it.
+type Config struct {
+	Kafka            Kafka         `yaml:"-"`
+	MaxRows          int           `yaml:"max_rows"`  // events and rejects in one batch; a record's array is never split
+	MaxBytes         int           `yaml:"max_bytes"` // of one fetch
+	MaxWait          time.Duration `yaml:"max_wait"`  // how long the brokers gather records before they answer with few
+	Memory           int           `yaml:"memory"`    // bytes that all batches in flight may take together
+	SessionTimeout   time.Duration `yaml:"session_timeout"`
+	RebalanceTimeout time.Duration `yaml:"rebalance_timeout"`
+	InsertTimeout    time.Duration `yaml:"insert_timeout"` // of one attempt to insert a batch, and so of the end
+}
+
+// DefaultConfig reads the topic task-events. It names no broker.
+func DefaultConfig() Config {
+	return Config{
+		Kafka:            DefaultKafka(),
+		MaxRows:          50_000,
+		MaxBytes:         8 << 20,
+		MaxWait:          time.Second,
+		Memory:           128 << 20,
+		SessionTimeout:   30 * time.Second,
+		RebalanceTimeout: 60 * time.Second,
+		InsertTimeout:    20 * time.Second,
+	}
+}
+
+// DefaultKafka reads the topic task-events. It names no broker.
+func DefaultKafka() Kafka {
+	return Kafka{Topics: []string{"task-events"}, Group: "auditor", ClientID: "auditor"}
+}
+
+// Secret is text that must not be shown. It prints as ***.
+type Secret string
+
+const hidden = "***"
+
+// String hides the secret.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return hidden
+}
+
+// GoString hides the secret from %#v.
+func (s Secret) GoString() string { return fmt.Sprintf("%q", s.String()) }
+
+// LogValue hides the secret from slog.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalText hides the secret from JSON and YAML.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// problems collects what is wrong with a configuration.
+type problems []error
+
+func (p *problems) bad(field, format string, args ...any) {
+	*p = append(*p, fmt.Errorf(field+": "+format, args...))
+}
+
+// Validate names each field that is wrong and says what is allowed. All errors are joined. It leaves Kafka to
+// Kafka.Validate.
+func (c Config) Validate() error {
+	var p problems
+	if c.MaxRows < 1 || c.MaxRows > 1_000_000 {
+		p.bad("max_rows", "must be from 1 to 1000000")
+	}
+	if c.MaxBytes < 64<<10 || c.MaxBytes > 256<<20 {
+		p.bad("max_bytes", "must be from 65536 to 268435456")
+	}
+	if c.MaxWait < time.Millisecond || c.MaxWait > time.Minute {
+		p.bad("max_wait", "must be from 1ms to 1m")
+	}
+	if c.Memory < batchCost(c.MaxBytes) {
+		p.bad("memory", "must be at least %d times max_bytes", costOfByte)
+	}
+	if c.SessionTimeout < 6*time.Second || c.SessionTimeout > 30*time.Minute {
+		p.bad("session_timeout", "must be from 6s to 30m")
+	}
+	if c.RebalanceTimeout < c.SessionTimeout || c.RebalanceTimeout > time.Hour {
+		p.bad("rebalance_timeout", "must be from session_timeout to 1h")
+	}
+	if c.InsertTimeout < time.Second || c.InsertTimeout >= c.SessionTimeout {
+		p.bad("insert_timeout", "must be at least 1s and below session_timeout and rebalance_timeout, so that an insert ends before another process takes the partition")
+	}
+	return errors.Join(p...)
+}
+
+// Validate names each field that is wrong and says what is allowed. All errors are joined.
+func (k Kafka) Validate() error {
+	var p problems
+	if len(k.Brokers) == 0 {
+		p.bad("brokers", "must name at least one host:port")
+	}
+	for _, b := range k.Brokers {
+		if host, port, err := net.SplitHostPort(b); err != nil || host == "" || port == "" {
+			p.bad("brokers", "must be host:port, such as kafka:9092, not %q", b)
+		}
+	}
+	if len(k.Topics) == 0 {
+		p.bad("topics", "must name at least one topic")
+	}
+	for i, t := range k.Topics {
+		if !isTopic(t) {
+			p.bad("topics", "must be 1 to 249 letters, digits, dots, underscores or hyphens, not %q", t)
+		}
+		if slices.Contains(k.Topics[:i], t) {
+			p.bad("topics", "must name %q once", t)
+		}
+	}
+	if k.Group == "" {
+		p.bad("group", "must name a consumer group")
+	}
+	k.TLS.validate(&p)
+	k.SASL.validate(&p)
+	return errors.Join(p...)
+}
+
+func isTopic(name string) bool {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-'
+	}
+	return name != "" && len(name) <= 249 && name != "." && name != ".." &&
+		strings.IndexFunc(name, func(r rune) bool { return !plain(r) }) < 0
+}
+
+func (t TLS) validate(p *problems) {
+	if !t.Enabled && t != (TLS{}) {
+		p.bad("tls.enabled", "must be true where another key of tls is set")
+	}
+	if (t.CertFile == "") != (t.KeyFile == "") {
+		p.bad("tls.cert_file", "must be set together with tls.key_file")
+	}
+}
+
+func (s SASL) validate(p *problems) {
+	switch s.Mechanism {
+	case "":
+		if s != (SASL{}) {
+			p.bad("sasl.mechanism", "must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512 where another key of sasl is set")
+		}
+		return
+	case "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512":
+	default:
+		p.bad("sasl.mechanism", "must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, not %q", s.Mechanism)
+	}
+	if s.Username == "" {
+		p.bad("sasl.username", "must be set beside sasl.mechanism")
+	}
+	if (s.Password == "") == (s.PasswordFile == "") {
+		p.bad("sasl.password", "must be set, or sasl.password_file, and not both")
+	}
+}
+
+// load reads the files. It gives nil where TLS is off.
+func (t TLS) load() (*tls.Config, error) {
+	if !t.Enabled {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+	if t.CAFile != "" {
+		pem, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("tls.ca_file: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("tls.ca_file: no certificate in %s", t.CAFile)
+		}
+	}
+	if t.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("tls.cert_file: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// load reads the password's file. It gives nil where there is no authentication.
+func (s SASL) load() (sasl.Mechanism, error) {
+	password := string(s.Password)
+	if s.PasswordFile != "" {
+		text, err := os.ReadFile(s.PasswordFile)
+		if err != nil {
+			return nil, fmt.Errorf("sasl.password_file: %w", err)
+		}
+		password = strings.TrimRight(string(text), "\r\n")
+	}
+	switch s.Mechanism {
+	case "PLAIN":
+		return plain.Mechanism{Username: s.Username, Password: password}, nil
+	case "SCRAM-SHA-256":
+		return scram.Mechanism(scram.SHA256, s.Username, password)
+	case "SCRAM-SHA-512":
+		return scram.Mechanism(scram.SHA512, s.Username, password)
+	}
+	return nil, nil
+}
