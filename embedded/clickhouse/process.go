@@ -1,0 +1,119 @@
+package clickhouse
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// runChild runs one child until it ends, and says why it did. It must be called on a thread that outlives the child.
+func (e *Engine) runChild(ctx context.Context, ready func()) error {
+	arguments := append(e.config.Command[1:len(e.config.Command):len(e.config.Command)],
+		"--data", e.config.Data, "--library", e.config.Library, "--socket", e.socket,
+		"--listen", e.config.Listen, "--memory", strconv.FormatInt(e.config.Memory, 10),
+		"--temporary="+strconv.FormatBool(e.config.Temporary))
+	command := exec.CommandContext(ctx, e.config.Command[0], arguments...)
+	command.Env = append(os.Environ(), passwordVariable+"="+string(e.config.Password))
+	command.SysProcAttr = processAttributes()
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.WaitDelay = stopLimit
+	var reason, last string
+	command.Stdout = &lines{each: func(line string) {
+		if text, failed := strings.CutPrefix(line, failedLine); failed {
+			reason = text
+		} else if line == readyLine {
+			e.setReady(true)
+			ready()
+		}
+	}}
+	command.Stderr = &lines{each: func(line string) {
+		last = line
+		e.config.Logger.Debug("embedded ClickHouse says", "line", line)
+	}}
+	// Nothing is ever written: that the pipe ends tells the child that this process has.
+	if _, err := command.StdinPipe(); err != nil {
+		return err
+	}
+	if err := command.Start(); err != nil {
+		return err
+	}
+	e.setPID(command.Process.Pid)
+	late := time.AfterFunc(startLimit, func() {
+		if !e.isReady() {
+			_ = command.Process.Kill()
+		}
+	})
+	err := command.Wait()
+	late.Stop()
+	e.setPID(0)
+	e.setReady(false)
+	switch {
+	case reason != "":
+		return errors.New(reason)
+	case err == nil:
+		return errors.New("it ended by itself")
+	case last != "":
+		return fmt.Errorf("%w: %s", err, last)
+	}
+	return err
+}
+
+func (e *Engine) setPID(pid int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pid = pid
+}
+
+func (e *Engine) isReady() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	select {
+	case <-e.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+func (e *Engine) setReady(ready bool) {
+	was := e.isReady()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if ready && !was {
+		close(e.ready)
+	} else if !ready && was {
+		e.ready = make(chan struct{})
+	}
+}
+
+// lines is a writer that hands on whole lines, of bounded length.
+type lines struct {
+	each func(line string)
+	rest []byte
+}
+
+// Write never fails.
+func (l *lines) Write(p []byte) (int, error) {
+	const limit = 4 << 10
+	l.rest = append(l.rest, p...)
+	for {
+		line, rest, found := bytes.Cut(l.rest, []byte("\n"))
+		if !found {
+			break
+		}
+		l.each(string(line[:min(len(line), limit)]))
+		l.rest = rest
+	}
+	if len(l.rest) > limit {
+		l.each(string(l.rest[:limit]))
+		l.rest = nil
+	}
+	return len(p), nil
+}

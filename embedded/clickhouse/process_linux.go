@@ -1,0 +1,9 @@
+package clickhouse
+
+import "syscall"
+
+// processAttributes keeps the terminal's Ctrl-C from the child, for its parent needs it until it has drained, and has
+// the kernel end it with the thread that started it.
+func processAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+}
