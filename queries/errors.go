@@ -9,11 +9,14 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 )
 
-const codeUnknownDatabase = 81
+const (
+	codeUnknownTable    = 60
+	codeUnknownDatabase = 81
+)
 
 // permanentCodes are ClickHouse's codes of errors that come again however often the request is: a column, table, type or
 // database that is not there or does not fit, a setting that is unknown, a right or a password that is missing.
-var permanentCodes = []int32{16, 47, 53, 60, codeUnknownDatabase, 115, 497, 516}
+var permanentCodes = []int32{16, 47, 53, codeUnknownTable, codeUnknownDatabase, 115, 497, 516}
 
 // Error is a request that failed at the server, or on the way to it.
 type Error struct {

@@ -133,3 +133,21 @@ func known(t time.Time) time.Time {
 	}
 	return t
 }
+
+// chunks cuts a list of texts into pieces that fit into one request: parameters travel in the address of an HTTP request.
+func chunks(list []string) [][]string {
+	const most, bytes = 1000, 64 << 10
+	var all [][]string
+	start, size := 0, 0
+	for i, s := range list {
+		if i > start && (i-start == most || size+len(s) > bytes) {
+			all = append(all, list[start:i])
+			start, size = i, 0
+		}
+		size += len(s)
+	}
+	if start < len(list) {
+		all = append(all, list[start:])
+	}
+	return all
+}

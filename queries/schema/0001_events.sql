@@ -58,7 +58,8 @@ CREATE TABLE IF NOT EXISTS events
     kafka_index      Int32,
     kafka_time       DateTime64(3, 'UTC') CODEC(Delta, ZSTD(1)),
     INDEX task_id_bloom task_id TYPE bloom_filter(0.01) GRANULARITY 4,
-    INDEX request_id_bloom request_id TYPE bloom_filter(0.01) GRANULARITY 4
+    INDEX request_id_bloom request_id TYPE bloom_filter(0.01) GRANULARITY 4,
+    INDEX kafka_offset_range kafka_offset TYPE minmax GRANULARITY 1024
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toMonday(kafka_time)
@@ -136,7 +137,7 @@ SELECT
     min(time) AS first,
     max(time) AS last,
     max(if(active = 0 AND type = 'heartbeat', time, toDateTime64(0, 6, 'UTC'))) AS idle,
-    max(if(type = 'worker_lost', time, toDateTime64(0, 6, 'UTC'))) AS lost,
+    max(if(type = 'worker_lost' AND task_id = '', time, toDateTime64(0, 6, 'UTC'))) AS lost,
     max(kafka_time) AS kafka_time
 FROM events
 WHERE worker != '' AND type NOT IN ('sent')

@@ -29,6 +29,7 @@ CREATE TABLE IF NOT EXISTS ingest_ledger
     records         UInt32,
     events          UInt32,
     rejects         UInt32,
+    lost            Int64, -- offsets of the range that Kafka's retention deleted before they were read
     kafka_time      DateTime64(3, 'UTC')
 )
 ENGINE = ReplacingMergeTree

@@ -1,4 +1,6 @@
 -- What the rules know: how far they have read, what is still open, and what they found.
+--
+-- A version that is not told is ClickHouse's clock, in microseconds, when the row is written: the later row counts.
 
 CREATE TABLE IF NOT EXISTS rule_cursors
 (
@@ -6,12 +8,14 @@ CREATE TABLE IF NOT EXISTS rule_cursors
     kafka_topic     LowCardinality(String),
     kafka_partition Int32,
     next_offset     Int64,
-    version         UInt64
+    version         UInt64 DEFAULT toUnixTimestamp64Micro(now64(6))
 )
 ENGINE = ReplacingMergeTree(version)
 ORDER BY (name, kafka_topic, kafka_partition);
 
--- Tasks whose last word is no end, and when that becomes too long. A task that has ended gets a row with open = false.
+-- Tasks whose last word is no end, and when that becomes too long. A task that has ended gets a row with open = false. Such
+-- rows go after a day, or the table would grow with every task there ever was; should one go before the row that it
+-- closes, then the rules look at that task once more, and close it again.
 CREATE TABLE IF NOT EXISTS pending
 (
     namespace       LowCardinality(String),
@@ -23,18 +27,20 @@ CREATE TABLE IF NOT EXISTS pending
     since           DateTime64(6, 'UTC'),
     due             DateTime64(6, 'UTC'),
     open            Bool,
-    version         UInt64
+    version         UInt64 DEFAULT toUnixTimestamp64Micro(now64(6)),
+    written         DateTime('UTC') DEFAULT now()
 )
 ENGINE = ReplacingMergeTree(version)
-ORDER BY (namespace, business_key, task_id, pending_task_id);
+ORDER BY (namespace, business_key, task_id, pending_task_id)
+TTL written + INTERVAL 1 DAY DELETE WHERE NOT open;
 
--- The newest version of each finding.
-CREATE TABLE IF NOT EXISTS findings
+-- What the rules say of each finding. The newest version counts. Only the rules write it, so that it holds no state: that
+-- is what people change too.
+CREATE TABLE IF NOT EXISTS finding_versions
 (
     id           String,
     rule         LowCardinality(String),
     severity     LowCardinality(String),
-    state        LowCardinality(String),
     namespace    LowCardinality(String),
     task         LowCardinality(String),
     business_key String,
@@ -67,3 +73,41 @@ CREATE TABLE IF NOT EXISTS finding_log
 )
 ENGINE = ReplacingMergeTree
 ORDER BY (finding_id, time, from_state, to_state, by, note);
+
+-- The state of each finding: that of its last change, save that an acknowledgement counts for an open finding only. So
+-- one that crosses a resolution, neither knowing of the other, does not bring the finding back.
+CREATE VIEW IF NOT EXISTS finding_states AS
+SELECT
+    finding_id,
+    argMaxIf(to_state, (time, to_state), to_state != 'acknowledged') AS decided,
+    maxIf(time, to_state != 'acknowledged') AS decided_at,
+    maxIf(time, to_state = 'acknowledged') AS acknowledged_at,
+    if(decided IN ('', 'open') AND acknowledged_at > decided_at, 'acknowledged', if(decided = '', 'open', decided)) AS state,
+    max(time) AS changed_at
+FROM finding_log
+GROUP BY finding_id;
+
+-- Each finding once, as it is now.
+CREATE VIEW IF NOT EXISTS findings AS
+SELECT
+    v.id AS id,
+    v.rule AS rule,
+    v.severity AS severity,
+    if(s.state = '', 'open', s.state) AS state,
+    v.namespace AS namespace,
+    v.task AS task,
+    v.business_key AS business_key,
+    v.task_ids AS task_ids,
+    v.cause AS cause,
+    v.effects AS effects,
+    v.first_seen AS first_seen,
+    v.last_seen AS last_seen,
+    v.title AS title,
+    v.explanation AS explanation,
+    v.remedy AS remedy,
+    v.fields AS fields,
+    v.evidence AS evidence,
+    greatest(v.updated_at, s.changed_at) AS updated_at,
+    v.version AS version
+FROM finding_versions AS v FINAL
+LEFT JOIN finding_states AS s ON s.finding_id = v.id;

@@ -1,0 +1,158 @@
+package queries
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+
+	"auditor/event"
+)
+
+// InsertBatch writes b's events, its rejects, and then its row in the ledger, so that what the ledger covers is there.
+// Each has its deduplication token, "<topic>:<partition>:<first>-<last>" for the events, from which ClickHouse knows a
+// block that comes again, in the table and in those derived from it.
+//
+// An error leaves the outcome open, and the same batch may be sent again.
+func (s *Store) InsertBatch(ctx context.Context, b event.Batch) error {
+	token := fmt.Sprintf("%s:%d:%d-%d", b.Topic, b.Partition, b.First, b.Last)
+	suffix := ""
+	if b.Supplement {
+		suffix = ":supplement"
+	}
+	if err := s.insert(ctx, "events", token+suffix, eventBlock(b.Events)); err != nil {
+		return err
+	}
+	if err := s.insert(ctx, "rejects", token+":rejects"+suffix, rejectBlock(b.Rejects)); err != nil {
+		return err
+	}
+	return s.insert(ctx, "ingest_ledger", token+":ledger", []values{
+		{"kafka_topic", []string{b.Topic}},
+		{"kafka_partition", []int32{b.Partition}},
+		{"first", []int64{b.First}},
+		{"last", []int64{b.Last}},
+		{"records", []uint32{uint32(b.Records)}},
+		{"events", []uint32{uint32(len(b.Events) + b.StoredEvents)}},
+		{"rejects", []uint32{uint32(len(b.Rejects) + b.StoredRejects)}},
+		{"lost", []int64{b.Lost}},
+		{"kafka_time", []time.Time{storable(b.Time)}},
+	})
+}
+
+// Present tells which rows of a partition's offsets first..last, both inclusive, are in the store.
+func (s *Store) Present(ctx context.Context, topic string, partition int32, first, last int64) (event.Stored, error) {
+	var stored event.Stored
+	p := params{"topic": topic, "partition": partition, "first": first, "last": last}
+	exact, _, err := selectOne[uint64](ctx, s, "store/ledger_has", p)
+	if err != nil {
+		return stored, err
+	}
+	stored.Complete = exact > 0
+	type row struct {
+		Offset int64 `ch:"kafka_offset"`
+		Index  int32 `ch:"kafka_index"`
+	}
+	read := func(name string) ([]event.Position, error) {
+		rows, err := selectAll[row](ctx, s, name, p)
+		positions := make([]event.Position, len(rows))
+		for i, r := range rows {
+			positions[i] = event.Position{Topic: topic, Partition: partition, Offset: r.Offset, Index: r.Index}
+		}
+		return positions, err
+	}
+	if stored.Events, err = read("store/present_events"); err != nil {
+		return stored, err
+	}
+	stored.Rejects, err = read("store/present_rejects")
+	return stored, err
+}
+
+// Newest gives the partition's row in the ledger with the highest last offset; false when there is none.
+func (s *Store) Newest(ctx context.Context, topic string, partition int32) (event.Covered, bool, error) {
+	type row struct {
+		First   int64     `ch:"first"`
+		Last    int64     `ch:"last"`
+		Records uint32    `ch:"records"`
+		Lost    int64     `ch:"lost"`
+		Time    time.Time `ch:"kafka_time"`
+	}
+	r, ok, err := selectOne[row](ctx, s, "store/ledger_newest", params{"topic": topic, "partition": partition})
+	return event.Covered{First: r.First, Last: r.Last, Records: int(r.Records), Lost: r.Lost, Time: known(r.Time)}, ok, err
+}
+
+// values are one column of a block.
+type values struct {
+	column string
+	slice  any
+}
+
+func eventBlock(events []event.Event) []values {
+	if len(events) == 0 {
+		return nil
+	}
+	block := make([]values, len(eventColumns))
+	for i, c := range eventColumns {
+		block[i] = values{c.name, c.gather(events)}
+	}
+	return block
+}
+
+func rejectBlock(rejects []event.Reject) []values {
+	if len(rejects) == 0 {
+		return nil
+	}
+	return []values{
+		{"kafka_topic", pluck(rejects, func(r *event.Reject) string { return r.Topic })},
+		{"kafka_partition", pluck(rejects, func(r *event.Reject) int32 { return r.Partition })},
+		{"kafka_offset", pluck(rejects, func(r *event.Reject) int64 { return r.Offset })},
+		{"kafka_index", pluck(rejects, func(r *event.Reject) int32 { return r.Index })},
+		{"kafka_time", pluck(rejects, func(r *event.Reject) time.Time { return storable(r.KafkaTime) })},
+		{"reason", pluck(rejects, func(r *event.Reject) string { return string(r.Reason) })},
+		{"detail", pluck(rejects, func(r *event.Reject) string { return r.Detail })},
+		{"key", pluck(rejects, func(r *event.Reject) string { return string(r.Key) })},
+		{"raw", pluck(rejects, func(r *event.Reject) string { return string(r.Raw) })},
+	}
+}
+
+// pluck gathers one value of each row.
+func pluck[R, T any](rows []R, get func(*R) T) []T {
+	values := make([]T, len(rows))
+	for i := range rows {
+		values[i] = get(&rows[i])
+	}
+	return values
+}
+
+// insert writes one block. With a token, a block that comes again is dropped, whatever it holds. The names of table and
+// columns are this package's own.
+func (s *Store) insert(ctx context.Context, table, token string, block []values) error {
+	if len(block) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.config.InsertTimeout)
+	defer cancel()
+	settings := clickhouse.Settings{
+		"async_insert":                    0,
+		"max_partitions_per_insert_block": 0, // one batch may hold records of many weeks
+		"log_comment":                     "auditor insert " + table,
+	}
+	if token != "" {
+		settings["insert_deduplication_token"] = token
+		settings["deduplicate_blocks_in_dependent_materialized_views"] = 1
+	}
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(settings))
+	names := pluck(block, func(v *values) string { return v.column })
+	batch, err := s.conn.PrepareBatch(ctx, "INSERT INTO "+table+" ("+strings.Join(names, ", ")+")")
+	if err != nil {
+		return classify("insert into "+table, err)
+	}
+	for i, v := range block {
+		if err := batch.Column(i).Append(v.slice); err != nil {
+			_ = batch.Abort() // it only gives the connection back
+			return &Error{Op: "insert into " + table + "." + v.column, Err: err, permanent: true}
+		}
+	}
+	return classify("insert into "+table, batch.Send())
+}

@@ -1,0 +1,259 @@
+package queries
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+)
+
+// migration is one file of schema/. Its number orders it; its statements may run more than once, also at the same time
+// from several processes, for ClickHouse has no transaction around them.
+type migration struct {
+	number     int
+	name       string // the file's name without .sql
+	checksum   string
+	statements []string
+}
+
+// loadMigrations reads all migrations once, in order.
+var loadMigrations = sync.OnceValues(func() ([]migration, error) {
+	names, err := fs.Glob(files, "schema/*.sql") // sorted
+	if err != nil {
+		return nil, err
+	}
+	var all []migration
+	for i, file := range names {
+		text, err := fs.ReadFile(files, file)
+		if err != nil {
+			return nil, err
+		}
+		name := strings.TrimSuffix(path.Base(file), ".sql")
+		digits, _, _ := strings.Cut(name, "_")
+		number, err := strconv.Atoi(digits)
+		if err != nil || len(digits) != 4 || number != i+1 {
+			return nil, fmt.Errorf("queries/%s: want number %04d", file, i+1)
+		}
+		sum := sha256.Sum256(text)
+		all = append(all, migration{number, name, hex.EncodeToString(sum[:16]), splitStatements(string(text))})
+	}
+	return all, nil
+})
+
+// appliedMigration is a row of schema_migrations.
+type appliedMigration struct {
+	Name     string `ch:"name"`
+	Checksum string `ch:"checksum"`
+}
+
+// Migrate makes the database when it is missing, applies the migrations that it lacks, in order, and sets how long data
+// is kept. It returns the names of those that it applied. Several processes may migrate at once. A migration that was
+// applied and has since changed is an error, before anything is done.
+func (s *Store) Migrate(ctx context.Context) (applied []string, err error) {
+	migrations, err := loadMigrations()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.createDatabase(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.exec(ctx, "store/create_schema_migrations", nil); err != nil {
+		return nil, err
+	}
+	done, err := s.appliedMigrations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := compareMigrations(migrations, done); err != nil {
+		return nil, err
+	}
+	for _, m := range migrations {
+		if _, ok := done[m.name]; ok {
+			continue
+		}
+		if err := s.apply(ctx, m); err != nil {
+			return applied, err
+		}
+		applied = append(applied, m.name)
+	}
+	return applied, s.setRetention(ctx)
+}
+
+// SchemaVersion tells the number of the last migration up to which the database has all of them, 0 when there is no
+// database, and the number that this program needs. A database that has more was made by a newer program.
+func (s *Store) SchemaVersion(ctx context.Context) (have, want int, err error) {
+	migrations, err := loadMigrations()
+	if err != nil {
+		return 0, 0, err
+	}
+	want = len(migrations)
+	done, err := s.appliedMigrations(ctx)
+	var e *Error
+	if errors.As(err, &e) && (e.Code == codeUnknownDatabase || e.Code == codeUnknownTable) {
+		return 0, want, nil
+	}
+	if err != nil {
+		return 0, want, err
+	}
+	for _, m := range migrations {
+		if _, ok := done[m.name]; !ok {
+			return have, want, nil
+		}
+		have = m.number
+	}
+	return max(have, len(done)), want, nil
+}
+
+func (s *Store) appliedMigrations(ctx context.Context) (map[string]string, error) {
+	rows, err := selectAll[appliedMigration](ctx, s, "store/schema_migrations", nil)
+	if err != nil {
+		return nil, err
+	}
+	done := make(map[string]string, len(rows))
+	for _, r := range rows {
+		done[r.Name] = r.Checksum
+	}
+	return done, nil
+}
+
+// compareMigrations fails when a migration that was applied is no longer what it was.
+func compareMigrations(migrations []migration, done map[string]string) error {
+	var errs []error
+	for _, m := range migrations {
+		if sum, ok := done[m.name]; ok && sum != m.checksum {
+			errs = append(errs, fmt.Errorf("migration %s was applied with checksum %s, but is now %s: "+
+				"this database was made by another version; use another database, or the program that made it",
+				m.name, sum, m.checksum))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Store) apply(ctx context.Context, m migration) error {
+	for i, statement := range m.statements {
+		if err := s.execText(ctx, statement); err != nil {
+			return classify(fmt.Sprintf("migration %s, statement %d", m.name, i+1), err)
+		}
+	}
+	s.log.Info("applied migration", "name", m.name)
+	return s.exec(ctx, "store/record_migration", params{"name": m.name, "checksum": m.checksum})
+}
+
+func (s *Store) execText(ctx context.Context, text string) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.QueryTimeout)
+	defer cancel()
+	return s.conn.Exec(ctx, text)
+}
+
+// createDatabase uses a connection of its own: one that names a database which is missing is refused.
+func (s *Store) createDatabase(ctx context.Context) error {
+	options := *s.options
+	options.Auth.Database = "default"
+	options.MaxOpenConns, options.MaxIdleConns = 1, 1
+	conn, err := clickhouse.Open(&options)
+	if err != nil {
+		return fmt.Errorf("create database: %w", err)
+	}
+	defer conn.Close()
+	bare := &Store{config: s.config, conn: conn, log: s.log, statements: s.statements}
+	return bare.exec(ctx, "store/create_database", params{"database": s.config.Database})
+}
+
+// setRetention brings the tables' TTL in line with the configuration. Tables that only the rules read keep what they
+// need for no longer than two weeks.
+func (s *Store) setRetention(ctx context.Context) error {
+	type row struct {
+		Table string `ch:"table"`
+		Days  uint32 `ch:"days"` // 0: for ever
+	}
+	rows, err := selectAll[row](ctx, s, "store/retention", nil)
+	if err != nil {
+		return err
+	}
+	const rulesRead = 14
+	for _, r := range rows {
+		want := uint32(s.config.RetentionDays)
+		if r.Table == "changed_keys" || r.Table == "attempts" {
+			want = min(want, rulesRead)
+		}
+		switch {
+		case r.Days == want:
+			continue
+		case want == 0:
+			err = s.exec(ctx, "store/keep_for_ever", params{"table": r.Table})
+		default:
+			err = s.exec(ctx, "store/keep_for_days", params{"table": r.Table, "days": want})
+		}
+		if err != nil {
+			return err
+		}
+		s.log.Info("changed retention", "table", r.Table, "days", want)
+	}
+	return nil
+}
+
+// splitStatements cuts a migration at each semicolon that ends a line, outside of strings and comments. Statements of
+// comments alone are left out.
+func splitStatements(text string) []string {
+	var all []string
+	start, code := 0, false // code: the statement holds more than comments and space
+	for i := 0; i < len(text); {
+		switch rest := text[i:]; {
+		case strings.HasPrefix(rest, "--"):
+			i += until(rest, "\n")
+		case strings.HasPrefix(rest, "/*"):
+			i += until(rest, "*/")
+		case rest[0] == '\'' || rest[0] == '"' || rest[0] == '`':
+			code = true
+			i += quoted(rest)
+		case rest[0] == ';' && endsLine(rest[1:]):
+			if code {
+				all = append(all, strings.TrimSpace(text[start:i]))
+			}
+			i++
+			start, code = i, false
+		default:
+			code = code || !strings.ContainsRune(" \t\r\n", rune(rest[0]))
+			i++
+		}
+	}
+	if code {
+		all = append(all, strings.TrimSpace(text[start:]))
+	}
+	return all
+}
+
+// until is the length of text up to and with mark.
+func until(text, mark string) int {
+	if i := strings.Index(text, mark); i >= 0 {
+		return i + len(mark)
+	}
+	return len(text)
+}
+
+// quoted is the length of the quoted text that text begins with. A doubled quote is two quoted texts side by side.
+func quoted(text string) int {
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case text[0]:
+			return i + 1
+		}
+	}
+	return len(text)
+}
+
+func endsLine(text string) bool {
+	line, _, _ := strings.Cut(text, "\n")
+	line = strings.TrimSpace(line)
+	return line == "" || strings.HasPrefix(line, "--")
+}
