@@ -41,6 +41,7 @@ type Pending struct {
 	Since         time.Time
 	Due           time.Time // when it counts as stuck
 	Open          bool      // false: it has ended
+	KnownKey      string    // the business key that became known after it was noted without one
 }
 
 // Phase is how far a task without an end has come.

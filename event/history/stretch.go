@@ -1,0 +1,17 @@
+package history
+
+import (
+	"time"
+
+	"auditor/event"
+)
+
+// Stretch is a range of offsets of one partition whose changed keys are asked for.
+type Stretch struct {
+	Of             event.PartitionID
+	From, To       int64                    // To is excluded
+	Until          time.Time                // events that happened later count for nothing
+	LoopRetries    int                      // a task id with so many retries is suspect
+	StuckAfter     map[string]time.Duration // by task, how long after it was due a task without an end is stuck
+	StuckAfterRest time.Duration            // the same for the tasks that StuckAfter does not name
+}

@@ -1,0 +1,214 @@
+package queries
+
+import (
+	"context"
+	"time"
+
+	"auditor/event"
+	"auditor/event/finding"
+	"auditor/event/history"
+)
+
+// Confirmed gives the next offset of each partition up to which the ledger proves that the store has everything.
+func (s *Store) Confirmed(ctx context.Context) (event.Cursor, error) {
+	type row struct {
+		Topic     string `ch:"kafka_topic"`
+		Partition int32  `ch:"kafka_partition"`
+		Next      int64  `ch:"next"`
+	}
+	rows, err := selectAll[row](ctx, s, "rules/confirmed", nil)
+	if err != nil {
+		return nil, err
+	}
+	cursor := make(event.Cursor, len(rows))
+	for _, r := range rows {
+		cursor[event.PartitionID{Topic: r.Topic, Partition: r.Partition}] = r.Next
+	}
+	return cursor, nil
+}
+
+// FirstChange gives the lowest offset at or after from at which a key changed, false when there is none.
+func (s *Store) FirstChange(ctx context.Context, of event.PartitionID, from int64) (int64, bool, error) {
+	return selectOne[int64](ctx, s, "rules/first_change", params{"topic": of.Topic, "partition": of.Partition, "from": from})
+}
+
+// Changed gives, for the keys that changed in a stretch of one partition, the subjects that may be in trouble, and the
+// tasks of any subject that have no end or that were noted to have none.
+func (s *Store) Changed(ctx context.Context, q history.Stretch) (suspects []history.Subject, tasks []history.Pending, err error) {
+	type row struct {
+		Namespace   string      `ch:"namespace"`
+		BusinessKey string      `ch:"business_key"`
+		SubjectTask string      `ch:"subject_task"`
+		Suspect     bool        `ch:"suspect"`
+		IDs         []string    `ch:"pending_ids"`
+		Names       []string    `ch:"pending_names"`
+		Phases      []string    `ch:"phases"`
+		Sinces      []time.Time `ch:"sinces"`
+		Dues        []time.Time `ch:"dues"`
+		Opens       []bool      `ch:"opens"`
+	}
+	names, after := []string{}, []float64{}
+	for name, d := range q.StuckAfter {
+		names, after = append(names, name), append(after, d.Seconds())
+	}
+	rows, err := selectAll[row](ctx, s, "rules/changed", params{
+		"topic": q.Of.Topic, "partition": q.Of.Partition, "from": q.From, "to": q.To, "until": q.Until,
+		"loop_retries": uint64(q.LoopRetries), "tasks": names, "stuck_after": after, "stuck_after_rest": q.StuckAfterRest.Seconds(),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range rows {
+		subject := history.Subject{Namespace: r.Namespace, BusinessKey: r.BusinessKey, TaskID: r.SubjectTask}
+		if r.Suspect {
+			suspects = append(suspects, subject)
+		}
+		for i, id := range r.IDs {
+			tasks = append(tasks, history.Pending{Subject: subject, PendingTaskID: id, Task: r.Names[i],
+				Phase: history.Phase(r.Phases[i]), Since: known(r.Sinces[i]), Due: known(r.Dues[i]), Open: r.Opens[i]})
+		}
+	}
+	return suspects, tasks, nil
+}
+
+// Histories gives the events of each subject that reached Kafka at or after since, at most limit of each, the newest.
+// Events of its tasks that carry no business key are among them.
+func (s *Store) Histories(ctx context.Context, subjects []history.Subject, since time.Time, limit int) (map[history.Subject][]event.Event, error) {
+	events := make(map[history.Subject][]event.Event, len(subjects))
+	for _, some := range subjectChunks(subjects) {
+		p := subjectParams(some)
+		p["since"], p["limit"] = since, uint64(limit)
+		var of history.Subject
+		extra := map[string]any{"subject_namespace": &of.Namespace, "subject_key": &of.BusinessKey, "subject_task": &of.TaskID}
+		err := eachEvent(ctx, s, "rules/histories", p, extra, func(e event.Event) error {
+			events[of] = append(events[of], e)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return events, nil
+}
+
+// Signals gives what was heard of the workers from a time on, in order of time.
+func (s *Store) Signals(ctx context.Context, namespace string, workers []string, from time.Time) ([]history.Signal, error) {
+	type row struct {
+		Namespace string    `ch:"namespace"`
+		Worker    string    `ch:"worker"`
+		PID       uint32    `ch:"pid"`
+		First     time.Time `ch:"first_heard"`
+		Last      time.Time `ch:"last_heard"`
+		Idle      time.Time `ch:"idle_at"`
+		Lost      time.Time `ch:"lost_at"`
+	}
+	var signals []history.Signal
+	for _, some := range chunks(workers) {
+		rows, err := selectAll[row](ctx, s, "rules/signals", params{"namespace": namespace, "workers": some, "from": from})
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			signals = append(signals, history.Signal{Namespace: r.Namespace, Worker: r.Worker, PID: int(r.PID),
+				First: known(r.First), Last: known(r.Last), Idle: known(r.Idle), Lost: known(r.Lost)})
+		}
+	}
+	return signals, nil
+}
+
+// Waves gives every second's wave of the tasks of which at least ids came to their next retry within one second.
+func (s *Store) Waves(ctx context.Context, from, until time.Time, ids int) ([]history.Wave, error) {
+	type row struct {
+		Namespace string    `ch:"namespace"`
+		Task      string    `ch:"name"`
+		Measure   string    `ch:"measure"`
+		Second    time.Time `ch:"second"`
+		IDs       uint64    `ch:"ids"`
+		GapLow    float64   `ch:"gap_low"`
+		Gap       float64   `ch:"gap"`
+		GapHigh   float64   `ch:"gap_high"`
+		Breadth   float64   `ch:"breadth"`
+		First     time.Time `ch:"first_at"`
+		Last      time.Time `ch:"last_at"`
+		ErrorType string    `ch:"error_type"`
+		TaskIDs   []string  `ch:"task_ids"`
+	}
+	rows, err := selectAll[row](ctx, s, "rules/waves", params{"from": from, "until": until, "ids": uint64(ids)})
+	if err != nil {
+		return nil, err
+	}
+	waves := make([]history.Wave, len(rows))
+	for i, r := range rows {
+		waves[i] = history.Wave{Namespace: r.Namespace, Task: r.Task, Measure: r.Measure, Second: r.Second, IDs: int(r.IDs),
+			GapLow: r.GapLow, Gap: r.Gap, GapHigh: r.GapHigh, Breadth: r.Breadth, First: r.First, Last: r.Last,
+			ErrorType: r.ErrorType, TaskIDs: r.TaskIDs}
+	}
+	return waves, nil
+}
+
+// Minutes gives what the tasks with at least retries retries did, minute by minute.
+func (s *Store) Minutes(ctx context.Context, from, until time.Time, retries int) ([]history.Minute, error) {
+	type row struct {
+		Namespace string    `ch:"namespace"`
+		Task      string    `ch:"name"`
+		Minute    time.Time `ch:"minute"`
+		Runs      uint64    `ch:"runs"`
+		Retries   uint64    `ch:"retries"`
+	}
+	rows, err := selectAll[row](ctx, s, "rules/minutes", params{"from": from, "until": until, "retries": uint64(retries)})
+	if err != nil {
+		return nil, err
+	}
+	minutes := make([]history.Minute, len(rows))
+	for i, r := range rows {
+		minutes[i] = history.Minute{Namespace: r.Namespace, Task: r.Task, Minute: r.Minute, Runs: int(r.Runs), Retries: int(r.Retries)}
+	}
+	return minutes, nil
+}
+
+// Unresolved gives the findings about the subjects that are not resolved.
+func (s *Store) Unresolved(ctx context.Context, subjects []history.Subject) ([]finding.Finding, error) {
+	var ids []string
+	for _, some := range subjectChunks(subjects) {
+		found, err := selectAll[string](ctx, s, "rules/unresolved", subjectParams(some))
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, found...)
+	}
+	byID, err := s.Findings(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]finding.Finding, 0, len(byID))
+	for _, id := range ids {
+		if f, ok := byID[id]; ok {
+			all = append(all, f)
+		}
+	}
+	return all, nil
+}
+
+// AllFindings gives every finding, in order of id.
+func (s *Store) AllFindings(ctx context.Context) ([]finding.Finding, error) {
+	return selectFindings(ctx, s, "rules/all_findings", nil)
+}
+
+func subjectParams(subjects []history.Subject) params {
+	return params{
+		"namespaces":    pluck(subjects, func(s *history.Subject) string { return s.Namespace }),
+		"business_keys": pluck(subjects, func(s *history.Subject) string { return s.BusinessKey }),
+		"task_ids":      pluck(subjects, func(s *history.Subject) string { return s.TaskID }),
+	}
+}
+
+// subjectChunks cuts a list of subjects as chunks cuts texts.
+func subjectChunks(subjects []history.Subject) [][]history.Subject {
+	texts := pluck(subjects, func(s *history.Subject) string { return s.Namespace + s.BusinessKey + s.TaskID })
+	var all [][]history.Subject
+	for _, some := range chunks(texts) {
+		all = append(all, subjects[:len(some)])
+		subjects = subjects[len(some):]
+	}
+	return all
+}

@@ -1,0 +1,106 @@
+-- name: rules/changed
+-- The subjects that changed in a range of offsets and may be in trouble, or have a task without an end.
+-- params: topic String, partition Int32, from Int64, to Int64, until DateTime64(6, 'UTC'), loop_retries UInt64,
+--    tasks Array(String), stuck_after Array(Float64), stuck_after_rest Float64
+-- returns: one row a subject that is suspect or has a task that is or was without an end, in no order; the arrays hold
+--    the latter
+-- cost: the changed keys' own past: a key look-up each
+-- example: {"topic": "task-events", "partition": 0, "from": 0, "to": 100, "until": "2026-11-02 12:00:00", "loop_retries": 10, "tasks": ["report.build"], "stuck_after": [3600], "stuck_after_rest": 900}
+WITH
+    changed AS
+    (
+        SELECT DISTINCT namespace, business_key, task_id
+        FROM changed_keys
+        WHERE kafka_topic = {topic:String} AND kafka_partition = {partition:Int32}
+            AND kafka_offset >= {from:Int64} AND kafka_offset < {to:Int64}
+    ),
+    -- The keys that changed tasks are known under, for events that carry none.
+    linked AS
+    (
+        SELECT DISTINCT namespace, task_id, business_key
+        FROM task_keys
+        WHERE business_key != '' AND (namespace, task_id) IN (SELECT namespace, task_id FROM changed WHERE business_key = '')
+    ),
+    subjects AS
+    (
+        SELECT namespace, business_key, '' AS subject_task FROM changed WHERE business_key != ''
+        UNION DISTINCT
+        SELECT namespace, business_key, '' AS subject_task FROM linked
+        UNION DISTINCT
+        SELECT namespace, '' AS business_key, task_id AS subject_task FROM changed
+        WHERE business_key = '' AND (namespace, task_id) NOT IN (SELECT namespace, task_id FROM linked)
+    ),
+    own AS
+    (
+        SELECT namespace, business_key, if(business_key = '', task_id, '') AS subject_task,
+            task_id, task, type, time, event_id, effect_name, effect_target, deduplicated, eta, retry_in, requeue
+        FROM events
+        WHERE key_hash IN (SELECT sipHash64(namespace, business_key, subject_task) FROM subjects)
+            AND (namespace, business_key, subject_task) IN (SELECT namespace, business_key, subject_task FROM subjects)
+            AND time <= {until:DateTime64(6, 'UTC')}
+    ),
+    -- The task ids of a business key, to find their events that carry no key.
+    members AS (SELECT DISTINCT namespace, business_key, task_id FROM own WHERE business_key != ''),
+    past AS
+    (
+        SELECT * FROM own
+        UNION ALL
+        SELECT e.namespace, m.business_key, '' AS subject_task,
+            e.task_id, e.task, e.type, e.time, e.event_id, e.effect_name, e.effect_target, e.deduplicated, e.eta, e.retry_in, e.requeue
+        FROM events AS e
+        INNER JOIN members AS m ON m.namespace = e.namespace AND m.task_id = e.task_id
+        WHERE e.business_key = '' AND e.key_hash IN (SELECT sipHash64(namespace, '', task_id) FROM members)
+            AND e.time <= {until:DateTime64(6, 'UTC')}
+    ),
+    noted AS
+    (
+        SELECT namespace, business_key, task_id AS subject_task, pending_task_id
+        FROM pending FINAL
+        WHERE open AND (namespace, business_key, task_id) IN (SELECT namespace, business_key, subject_task FROM subjects)
+    ),
+    found AS
+    (
+        SELECT namespace, business_key, if(business_key = '', task_ids[1], '') AS subject_task
+        FROM findings
+        WHERE state != 'resolved' AND (business_key != '' OR length(task_ids) = 1)
+    ),
+    by_task AS
+    (
+        SELECT namespace, business_key, subject_task, task_id,
+            max(task) AS name,
+            uniqExactIfState(event_id, type = 'succeeded') AS successes,
+            uniqExactIfState(task, type = 'succeeded') AS successful_tasks,
+            uniqExactIfState(event_id, type = 'effect' AND NOT deduplicated) AS effects,
+            uniqExactIfState((effect_name, effect_target), type = 'effect' AND NOT deduplicated) AS kinds_of_effect,
+            uniqExactIf(event_id, type = 'retried') AS retries,
+            -- A publication decides only while nothing else is known: its sender's clock may be ahead of the worker's.
+            argMax((type, requeue, retry_in), (type != 'sent', time, indexOf(['sent', 'received', 'started', 'effect',
+                'retried', 'succeeded', 'failed', 'rejected', 'revoked', 'skipped', 'worker_lost'], toString(type)))) AS last,
+            multiIf(last.1 = 'rejected' AND last.2, 'retry', last.1 = 'effect' OR last.1 = 'worker_lost', 'started',
+                last.1 = 'retried', 'retry', toString(last.1)) AS phase,
+            phase IN ('sent', 'received', 'started', 'retry') AS open,
+            maxIf(time, type != 'effect') AS since,
+            max(eta) AS latest_eta,
+            addMicroseconds(
+                if(phase = 'started', since, greatest(since, latest_eta, addSeconds(since, if(phase = 'retry', greatest(last.3, 0), 0)))),
+                toInt64(1e6 * transform(name, {tasks:Array(String)}, {stuck_after:Array(Float64)}, {stuck_after_rest:Float64}))) AS due,
+            open OR (namespace, business_key, subject_task, task_id) IN (SELECT namespace, business_key, subject_task, pending_task_id FROM noted) AS tells
+        FROM past
+        GROUP BY namespace, business_key, subject_task, task_id
+    )
+SELECT namespace, business_key, subject_task,
+    (
+        uniqExactMerge(effects) > uniqExactMerge(kinds_of_effect)
+        OR uniqExactMerge(successes) > uniqExactMerge(successful_tasks)
+        OR max(retries) >= {loop_retries:UInt64}
+        OR (namespace, business_key, subject_task) IN (SELECT namespace, business_key, subject_task FROM found)
+    ) AS suspect,
+    groupArrayIf(task_id, tells) AS pending_ids,
+    groupArrayIf(toString(name), tells) AS pending_names,
+    groupArrayIf(phase, tells) AS phases,
+    groupArrayIf(since, tells) AS sinces,
+    groupArrayIf(due, tells) AS dues,
+    groupArrayIf(open, tells) AS opens
+FROM by_task
+GROUP BY namespace, business_key, subject_task
+HAVING suspect OR notEmpty(pending_ids)

@@ -1,0 +1,214 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"auditor/event"
+	"auditor/event/finding"
+	"auditor/event/history"
+)
+
+// cause is why an effect happened again.
+type cause string
+
+// The causes, the first that fits wins.
+const (
+	redeliveredWhileRunning cause = "redelivered_while_running"
+	workerLost              cause = "worker_lost"
+	redeliveredAfterSuccess cause = "redelivered_after_success"
+	retriedAfterEffect      cause = "retried_after_effect"
+	publishedTwice          cause = "published_twice"
+	unknownCause            cause = "unknown"
+)
+
+var causes = []cause{redeliveredWhileRunning, workerLost, redeliveredAfterSuccess, retriedAfterEffect, publishedTwice, unknownCause}
+
+func (c cause) rank() int { return slices.Index(causes, c) }
+
+// copyOf is one happening of an effect beyond the first, with the earlier one that it repeats.
+type copyOf struct {
+	earlier, later done
+	cause          cause
+	why            string // a sentence that leads from the earlier to the later one
+	gap            time.Duration
+	timeout        string // the known time-out that gap fits, or ""
+	evidence       []finding.Evidence
+}
+
+// copyOf finds what made an effect happen again: by the closest earlier run of the same task id or, where there is
+// none, by a copy of the task under another id.
+func (j *judge) copyOf(earlier []done, later done) copyOf {
+	before := earlier[0]
+	same := false
+	for _, d := range slices.Backward(earlier) {
+		if d.run.TaskID == later.run.TaskID {
+			before, same = d, true
+			break
+		}
+	}
+	c := copyOf{earlier: before, later: later, gap: later.run.Begin().Sub(before.run.Begin())}
+	switch {
+	case !same:
+		c.cause = publishedTwice
+		c.why = fmt.Sprintf("The same work stood in the queue a second time under another task id (%s beside %s), and", later.run.TaskID, before.run.TaskID)
+		c.evidence = j.publications(before.run, later.run)
+	case before.run == later.run:
+		c.cause = unknownCause
+		c.why = "The same run did it more than once: the repetition is inside the task, not in the queue;"
+	default:
+		j.redelivery(&c)
+	}
+	return c
+}
+
+// redelivery names the cause when one task id ran twice.
+func (j *judge) redelivery(c *copyOf) {
+	first, again := c.earlier.run, c.later.run
+	if previous := j.previousDelivery(again); previous != nil {
+		c.gap = again.Begin().Sub(previous.Begin())
+	}
+	c.timeout = j.config.timeoutOf(c.gap)
+	c.evidence = append(c.evidence, quote(beginOf(first), "the earlier delivery"), quote(beginOf(again), "the further delivery"))
+	if first.End != nil {
+		c.evidence = append(c.evidence, quote(first.End, "the earlier run's end"))
+	}
+	between := fmt.Sprintf("%s later", span(c.gap))
+	if c.timeout != "" {
+		between += ", which fits " + c.timeout + ","
+	}
+	grew := first.Retries >= 0 && again.Retries > first.Retries
+	switch {
+	case retriedInto(first, again):
+		c.cause = retriedAfterEffect
+		c.why = fmt.Sprintf("Then a later step of the same run ended in %s, the task was tried again %s, and", failure(first.End), span(c.gap)+" after that run began")
+	case lost(first.End):
+		c.cause = workerLost
+		c.why = fmt.Sprintf("The process that held the run was reported lost at %s, before the task was acknowledged; the broker delivered it again %s, and", clock(first.End.Time), between)
+	case first.LastSeen().After(again.Begin()):
+		c.cause = redeliveredWhileRunning
+		c.why = fmt.Sprintf("The same task was delivered again %s, while that run was still alive (it was heard of until %s), and", between, clock(first.LastSeen()))
+	case first.Succeeded():
+		c.cause = redeliveredAfterSuccess
+		c.why = fmt.Sprintf("That run had ended in success at %s, but its acknowledgement did not reach the broker, which delivered the same task again %s, and", clock(first.End.Time), between)
+	case first.End != nil:
+		c.cause = retriedAfterEffect
+		c.why = fmt.Sprintf("Then that run ended in %s, the task went back into the queue, and", failure(first.End))
+	default:
+		j.unfinished(c, between, grew)
+	}
+}
+
+// unfinished names the cause when the earlier run has no end, and nothing of it comes after the further delivery.
+func (j *judge) unfinished(c *copyOf, between string, grew bool) {
+	first, again := c.earlier.run, c.later.run
+	l := j.pulse.of(j.history.Subject.Namespace, first, again.Begin())
+	switch {
+	case l.state == alive:
+		c.cause = redeliveredWhileRunning
+		c.why = fmt.Sprintf("The same task was delivered again %s, while that run had not ended and its worker was alive (%s), and", between, l.why)
+	case grew && l.why == "nothing was heard from it again", grew && l.state == unknown:
+		c.cause = redeliveredWhileRunning
+		c.why = fmt.Sprintf("The same task was started again %s under a higher attempt number, with no retry or failure in between: its lease or lock ran out, and", between)
+	case l.state == gone:
+		c.cause = workerLost
+		c.why = fmt.Sprintf("Its worker was gone before it could acknowledge (%s, last at %s); the broker delivered the same task again %s, and", l.why, clock(l.lastHeard), between)
+	default:
+		c.cause = unknownCause
+		c.why = fmt.Sprintf("That run has no end, and the events do not tell which worker held it; the task was delivered again %s, and", between)
+	}
+}
+
+// retryOverlap is how much earlier than the word "retried" its next attempt may be seen: the message is published
+// before the event.
+const retryOverlap = 2 * time.Second
+
+// retriedInto reports whether again is the attempt that first's retry or failure led to.
+func retriedInto(first, again *history.Run) bool {
+	end := first.End
+	if end == nil || lost(end) || (end.Type != event.Retried && end.Type != event.Failed && end.Type != event.Rejected) {
+		return false
+	}
+	if first.Retries >= 0 && again.Retries >= 0 && again.Retries <= first.Retries {
+		return false
+	}
+	begin := again.Begin()
+	if again.Started != nil {
+		begin = again.Started.Time
+	}
+	return !begin.Before(end.Time.Add(-retryOverlap))
+}
+
+// lost reports whether an end says that the process was lost: told by its parent, or as Celery's pool reports it.
+func lost(end *event.Event) bool {
+	return end != nil && (end.Type == event.WorkerLost || end.Error != nil && end.Error.Type == "WorkerLostError")
+}
+
+// previousDelivery is the delivery of the same task id before r.
+func (j *judge) previousDelivery(r *history.Run) *history.Run {
+	var previous *history.Run
+	for _, other := range j.history.RunsOf(r.TaskID) {
+		if other.Number < r.Number {
+			previous = other
+		}
+	}
+	return previous
+}
+
+// publications quotes how two task ids came into the queue.
+func (j *judge) publications(runs ...*history.Run) []finding.Evidence {
+	var proof []finding.Evidence
+	for _, r := range runs {
+		at := slices.IndexFunc(j.history.Sent, func(e *event.Event) bool { return e.TaskID == r.TaskID })
+		if at >= 0 {
+			proof = append(proof, quote(j.history.Sent[at], "published as "+r.TaskID))
+		} else {
+			proof = append(proof, quote(beginOf(r), "seen first as "+r.TaskID))
+		}
+	}
+	return proof
+}
+
+func beginOf(r *history.Run) *event.Event { return r.Events[0] }
+
+func failure(end *event.Event) string {
+	word := map[event.Type]string{event.Retried: "a retry", event.Failed: "a failure", event.Rejected: "a rejection", event.Revoked: "a revocation", event.Skipped: "a skip"}[end.Type]
+	if end.Error != nil && end.Error.Type != "" {
+		word += " (" + end.Error.Type + ")"
+	}
+	return word
+}
+
+// remedy is what usually mends a cause.
+func (c cause) remedy(sameKey bool) string {
+	stable := "Derive an idempotency key from the task's arguments, the same for every attempt, and send it with the effect; or guard the effect with a unique constraint on the business key."
+	if sameKey {
+		stable = "Have the receiver report that it dropped the copy (deduplicated), so that a guarded copy is told from a second effect."
+	}
+	switch c {
+	case redeliveredWhileRunning:
+		return "Make the visibility time-out, lease or lock longer than the longest run, or split the task so that it ends in time. " + stable
+	case workerLost:
+		return stable + " Write the record of the effect in the same transaction as the effect, so that the next delivery finds it."
+	case redeliveredAfterSuccess:
+		return "Acknowledge as soon as the effect is recorded, and look for lost broker connections at that moment. " + stable
+	case retriedAfterEffect:
+		return "Do the effect last, or put the failing step into a task of its own, so that its retry does not do the effect again. " + stable
+	case publishedTwice:
+		return "Publish once: write an outbox row with the order in one transaction, and let the publisher use the business key as task id. " + stable
+	default:
+		return stable
+	}
+}
+
+// causesOf lists the distinct causes of copies, in the order in which the first that fits wins.
+func causesOf(copies []copyOf) []string {
+	var all []string
+	for _, c := range causes {
+		if slices.ContainsFunc(copies, func(of copyOf) bool { return of.cause == c }) {
+			all = append(all, string(c))
+		}
+	}
+	return all
+}

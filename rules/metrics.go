@@ -1,0 +1,43 @@
+package rules
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics counts the rules' work.
+type metrics struct {
+	looks    *prometheus.CounterVec
+	seconds  prometheus.Histogram
+	suspects prometheus.Counter
+	findings *prometheus.CounterVec
+}
+
+func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		looks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "auditor_rules_looks_total",
+			Help: "Looks at what is new, by outcome."}, []string{"outcome"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "auditor_rules_look_seconds",
+			Help: "How long a look at what is new took.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 14)}),
+		suspects: prometheus.NewCounter(prometheus.CounterOpts{Name: "auditor_rules_suspects_total",
+			Help: "Changed keys whose history was read, for they may be in trouble."}),
+		findings: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "auditor_rules_findings_total",
+			Help: "New findings, by rule and severity."}, []string{"rule", "severity"}),
+	}
+	for _, c := range []prometheus.Collector{m.looks, m.seconds, m.suspects, m.findings} {
+		if err := registerer.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) look(took time.Duration, err error) {
+	outcome := "ok"
+	if err != nil {
+		outcome = "error"
+	}
+	m.looks.WithLabelValues(outcome).Inc()
+	m.seconds.Observe(took.Seconds())
+}

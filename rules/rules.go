@@ -1,0 +1,346 @@
+// Package rules turns what changed into findings.
+//
+// # Contract
+//
+// Each look reads the keys that changed since the last one, by Kafka offset and up to what the ledger confirms, so that
+// an event that comes late is judged like any other. One pass in ClickHouse over those keys' events sets the healthy ones
+// aside; the histories of the others are read and diagnosed by pure functions. The cursor moves only after the findings
+// are written, and every finding has an id that follows from what it is about: a look that is repeated after a crash
+// writes the same again, which changes nothing.
+//
+// Rules about time read the tasks that wait for an end, when they are due. Rules about a population of tasks read
+// aggregates by task and time.
+//
+// One Engine at a time judges one store. Run and Evaluate must not be called at the same time.
+package rules
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"auditor/event"
+	"auditor/event/finding"
+	"auditor/event/history"
+)
+
+// Store is what the rules read and write. Errors are retried at the next look.
+type Store interface {
+	Changes
+	Pasts
+	Findings
+}
+
+// Changes tells what is new.
+type Changes interface {
+	// Cursor gives how far a reader has read: the next offset by partition.
+	Cursor(ctx context.Context, name string) (event.Cursor, error)
+	// SaveCursor stores it.
+	SaveCursor(ctx context.Context, name string, at event.Cursor) error
+	// Confirmed gives the next offset by partition up to which the ledger proves that the store has everything.
+	Confirmed(ctx context.Context) (event.Cursor, error)
+	// FirstChange gives the lowest offset at or after from that changed a key, or false when there is none.
+	FirstChange(ctx context.Context, of event.PartitionID, from int64) (int64, bool, error)
+	// Changed gives, for the keys that changed in a stretch, the subjects that may be in trouble, and the tasks that have
+	// no end, or that were noted to have none.
+	Changed(ctx context.Context, q history.Stretch) (suspects []history.Subject, tasks []history.Pending, err error)
+	// DuePending gives the noted tasks without an end that are due by now, the longest due first.
+	DuePending(ctx context.Context, now time.Time, limit int) ([]history.Pending, error)
+	// SavePending stores how tasks stand.
+	SavePending(ctx context.Context, tasks []history.Pending) error
+}
+
+// Pasts tells what happened.
+type Pasts interface {
+	// Histories gives the events of each subject that reached Kafka at or after since, at most limit each, the newest.
+	Histories(ctx context.Context, subjects []history.Subject, since time.Time, limit int) (map[history.Subject][]event.Event, error)
+	// Signals gives what was heard of the workers from the given time on, in order of time.
+	Signals(ctx context.Context, namespace string, workers []string, from time.Time) ([]history.Signal, error)
+	// Waves gives, for the tasks of which at least ids came to their next retry within one second, every second's wave.
+	Waves(ctx context.Context, from, to time.Time, ids int) ([]history.Wave, error)
+	// Minutes gives what the tasks with at least retries retries did, minute by minute.
+	Minutes(ctx context.Context, from, to time.Time, retries int) ([]history.Minute, error)
+}
+
+// Findings keeps what was found.
+type Findings interface {
+	// Findings gives those of the ids that exist.
+	Findings(ctx context.Context, ids []string) (map[string]finding.Finding, error)
+	// Unresolved gives the findings about the subjects that are not resolved.
+	Unresolved(ctx context.Context, subjects []history.Subject) ([]finding.Finding, error)
+	// SaveFindings stores findings with the changes of state that they went through.
+	SaveFindings(ctx context.Context, findings []finding.Finding, changes []finding.Change) error
+	// AllFindings gives every finding.
+	AllFindings(ctx context.Context) ([]finding.Finding, error)
+}
+
+const (
+	cursorName     = "rules"
+	chunk          = 500  // histories that are read at once
+	dueAtOnce      = 2000 // due tasks that one look judges
+	populationBack = 2 * time.Hour
+)
+
+// Engine looks at what is new and judges it.
+type Engine struct {
+	config  Config
+	store   Store
+	log     *slog.Logger
+	metrics *metrics
+
+	populationAt time.Time // when the populations were last judged
+}
+
+// New makes an engine. It starts nothing.
+func New(config Config, store Store, log *slog.Logger, registerer prometheus.Registerer) (*Engine, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	m, err := newMetrics(registerer)
+	if err != nil {
+		return nil, err
+	}
+	return &Engine{config: config, store: store, log: log, metrics: m}, nil
+}
+
+// Run looks at what is new every interval until ctx ends, and then returns nil. A look that fails is tried again: the
+// first failure and the recovery are logged.
+func (e *Engine) Run(ctx context.Context) error {
+	failing := false
+	for {
+		started := time.Now()
+		more, err := e.look(ctx, moment{now: started.UTC()})
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !failing:
+			e.log.Error("rules can't look at what is new, trying again", "error", err)
+		case err == nil && failing:
+			e.log.Info("rules look at what is new again")
+		}
+		failing = err != nil
+		e.metrics.look(time.Since(started), err)
+		pause := e.config.Interval
+		if more && err == nil {
+			pause = 0
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Evaluate judges everything that the store holds as of a moment: what happened after it counts for nothing. It returns
+// all findings.
+func (e *Engine) Evaluate(ctx context.Context, asOf time.Time) ([]finding.Finding, error) {
+	for {
+		more, err := e.look(ctx, moment{now: asOf.UTC(), past: true})
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			return e.store.AllFindings(ctx)
+		}
+	}
+}
+
+// moment is when a look judges. One of the past knows nothing of what came after it, and judges the whole of it.
+type moment struct {
+	now  time.Time
+	past bool
+}
+
+// look judges what is new. It reports whether more is left to be judged at once.
+func (e *Engine) look(ctx context.Context, at moment) (more bool, err error) {
+	from, err := e.store.Cursor(ctx, cursorName)
+	if err != nil {
+		return false, fmt.Errorf("read the rules' cursor: %w", err)
+	}
+	confirmed, err := e.store.Confirmed(ctx)
+	if err != nil {
+		return false, fmt.Errorf("read the ledger: %w", err)
+	}
+	next := event.Cursor{}
+	for of, end := range confirmed {
+		start := from[of]
+		if start >= end {
+			continue
+		}
+		to, err := e.partition(ctx, of, start, end, at)
+		if err != nil {
+			return false, err
+		}
+		next[of] = to
+		more = more || to < end
+	}
+	due, err := e.due(ctx, at)
+	if err != nil {
+		return false, err
+	}
+	if !more && !due {
+		if err := e.populations(ctx, at); err != nil {
+			return false, err
+		}
+	}
+	if len(next) > 0 {
+		if err := e.store.SaveCursor(ctx, cursorName, next); err != nil {
+			return false, fmt.Errorf("move the rules' cursor: %w", err)
+		}
+	}
+	return more || due, nil
+}
+
+// partition judges the keys that changed in a stretch of one partition, and tells where it ended.
+func (e *Engine) partition(ctx context.Context, of event.PartitionID, from, end int64, at moment) (int64, error) {
+	first, any, err := e.store.FirstChange(ctx, of, from)
+	if err != nil {
+		return 0, fmt.Errorf("find the first change of %s/%d: %w", of.Topic, of.Partition, err)
+	}
+	if !any || first >= end {
+		return end, nil
+	}
+	to := min(end, first+int64(e.config.BatchSize))
+	suspects, tasks, err := e.store.Changed(ctx, history.Stretch{Of: of, From: first, To: to, Until: at.limit(),
+		LoopRetries: e.config.RetryLoop.Retries, StuckAfter: e.config.stuckAfterByTask(), StuckAfterRest: e.config.StuckAfter})
+	if err != nil {
+		return 0, fmt.Errorf("read the changed keys: %w", err)
+	}
+	e.metrics.suspects.Add(float64(len(suspects)))
+	if err := e.store.SavePending(ctx, tasks); err != nil {
+		return 0, fmt.Errorf("note the tasks without an end: %w", err)
+	}
+	return to, e.judgeAll(ctx, suspects, at)
+}
+
+// due judges the tasks without an end whose time has come. It reports whether more of them are left.
+func (e *Engine) due(ctx context.Context, at moment) (more bool, err error) {
+	tasks, err := e.store.DuePending(ctx, at.now, dueAtOnce)
+	if err != nil {
+		return false, fmt.Errorf("read the tasks without an end: %w", err)
+	}
+	var subjects []history.Subject
+	var renamed []history.Pending
+	seen := map[history.Subject]bool{}
+	for _, t := range tasks {
+		subject := t.Subject
+		if t.KnownKey != "" {
+			t.Open = false
+			renamed = append(renamed, t)
+			subject = history.Subject{Namespace: t.Namespace, BusinessKey: t.KnownKey}
+		}
+		if !seen[subject] {
+			seen[subject] = true
+			subjects = append(subjects, subject)
+		}
+	}
+	if err := e.judgeAll(ctx, subjects, at); err != nil {
+		return false, err
+	}
+	if err := e.store.SavePending(ctx, renamed); err != nil {
+		return false, fmt.Errorf("move the tasks whose key became known: %w", err)
+	}
+	return len(tasks) == dueAtOnce, nil
+}
+
+// judgeAll reads the histories of subjects and stores what they come to.
+func (e *Engine) judgeAll(ctx context.Context, subjects []history.Subject, at moment) error {
+	for len(subjects) > 0 {
+		n := min(chunk, len(subjects))
+		if err := e.judgeChunk(ctx, subjects[:n], at); err != nil {
+			return err
+		}
+		subjects = subjects[n:]
+	}
+	return nil
+}
+
+func (e *Engine) judgeChunk(ctx context.Context, subjects []history.Subject, at moment) error {
+	since := e.since(at)
+	events, err := e.store.Histories(ctx, subjects, since, e.config.MaxKeyEvent)
+	if err != nil {
+		return fmt.Errorf("read histories: %w", err)
+	}
+	var found []finding.Finding
+	var tasks []history.Pending
+	for _, s := range subjects {
+		past := events[s]
+		if at.past {
+			past = before(past, at.now)
+		}
+		h := history.Build(s, past)
+		signals, err := e.signals(ctx, h)
+		if err != nil {
+			return err
+		}
+		j := &judge{config: &e.config, history: h, pulse: newPulse(signals, at.limit()), asOf: at.now}
+		v := j.verdict()
+		found, tasks = append(found, v.findings...), append(tasks, v.tasks...)
+	}
+	if err := e.settle(ctx, subjects, found, since, at.now); err != nil {
+		return err
+	}
+	if err := e.store.SavePending(ctx, tasks); err != nil {
+		return fmt.Errorf("store the tasks without an end: %w", err)
+	}
+	return nil
+}
+
+// since is the arrival time from which on a key's past is read: the look-back for the effects, and as much again for the
+// runs that did them.
+func (e *Engine) since(at moment) time.Time {
+	if at.past {
+		return time.Time{}
+	}
+	return at.now.Add(-2*e.config.longestLookBack() - 24*time.Hour)
+}
+
+func (e *Engine) signals(ctx context.Context, h *history.History) ([]history.Signal, error) {
+	workers, from := unfinishedWorkers(h)
+	if len(workers) == 0 {
+		return nil, nil
+	}
+	signals, err := e.store.Signals(ctx, h.Subject.Namespace, workers, from.Add(-2*time.Minute))
+	if err != nil {
+		return nil, fmt.Errorf("read what was heard of the workers: %w", err)
+	}
+	return signals, nil
+}
+
+// limit is the moment after which nothing is known: never, for a look at the present, since a sender's clock may run ahead.
+func (m moment) limit() time.Time {
+	if m.past {
+		return m.now
+	}
+	return m.now.Add(24 * time.Hour)
+}
+
+// populations judges the tasks as wholes: at most every ten seconds, for it reads more than what is new.
+func (e *Engine) populations(ctx context.Context, at moment) error {
+	const pause = 10 * time.Second
+	if !at.past && at.now.Sub(e.populationAt) < pause {
+		return nil
+	}
+	from := time.Time{}
+	if !at.past {
+		from = at.now.Add(-populationBack).Truncate(24 * time.Hour)
+	}
+	waves, err := e.store.Waves(ctx, from, at.limit(), e.config.LockStep.Tasks)
+	if err != nil {
+		return fmt.Errorf("read the waves of retries: %w", err)
+	}
+	minutes, err := e.store.Minutes(ctx, from, at.limit(), e.config.RetrySurge.Retries)
+	if err != nil {
+		return fmt.Errorf("read the retries by minute: %w", err)
+	}
+	found := append(synchronised(&e.config, waves), surges(&e.config, minutes)...)
+	if err := e.settle(ctx, nil, found, from, at.now); err != nil {
+		return err
+	}
+	e.populationAt = at.now
+	return nil
+}

@@ -1,0 +1,107 @@
+package rules
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"auditor/event/finding"
+	"auditor/event/history"
+)
+
+// The auditor's own name in a finding's log.
+const byAuditor = "auditor"
+
+// settle brings what was found together with what is stored: new findings open, known ones grow, resolved ones open again
+// by new evidence, and those about a judged subject that no longer hold resolve by themselves. A finding that has not
+// changed is not written. since is how far back the judgement could see: what lies before it is left as it is.
+func (e *Engine) settle(ctx context.Context, subjects []history.Subject, found []finding.Finding, since, now time.Time) error {
+	ids := make([]string, len(found))
+	holds := map[string]bool{}
+	for i, f := range found {
+		ids[i], holds[f.ID] = f.ID, true
+	}
+	known, err := e.store.Findings(ctx, ids)
+	if err != nil {
+		return fmt.Errorf("read known findings: %w", err)
+	}
+	var changed []finding.Finding
+	var log []finding.Change
+	for _, f := range found {
+		old, exists := known[f.ID]
+		next, note, differs, err := grow(old, exists, f)
+		if err != nil {
+			return err
+		}
+		if !differs {
+			continue
+		}
+		next.UpdatedAt = now
+		changed = append(changed, next)
+		if !exists || old.State != next.State {
+			log = append(log, finding.Change{FindingID: f.ID, Time: now, From: old.State, To: next.State, By: byAuditor, Note: note})
+		}
+		if !exists {
+			e.metrics.findings.WithLabelValues(f.Rule, string(f.Severity)).Inc()
+		}
+	}
+	unresolved, err := e.store.Unresolved(ctx, subjects)
+	if err != nil {
+		return fmt.Errorf("read unresolved findings: %w", err)
+	}
+	for _, f := range unresolved {
+		if holds[f.ID] || f.FirstSeen.Before(since) {
+			continue
+		}
+		log = append(log, finding.Change{FindingID: f.ID, Time: now, From: f.State, To: finding.Resolved, By: byAuditor, Note: goneNote(f.Rule)})
+		f.State, f.UpdatedAt = finding.Resolved, now
+		changed = append(changed, f)
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	if err := e.store.SaveFindings(ctx, changed, log); err != nil {
+		return fmt.Errorf("store findings: %w", err)
+	}
+	return nil
+}
+
+func goneNote(rule string) string {
+	if rule == StuckPending {
+		return "the task went on or ended"
+	}
+	return "events that came later show that it did not happen so"
+}
+
+// grow makes the next version of a finding of what is known and what was found now, and tells whether it differs from
+// the known one. A population is judged over a window that moves, so its finding never loses what it has seen.
+func grow(old finding.Finding, exists bool, f finding.Finding) (next finding.Finding, note string, differs bool, err error) {
+	if !exists {
+		f.State = finding.Open
+		return f, "found", true, nil
+	}
+	f.State, f.Version = old.State, old.Version
+	if f.BusinessKey == "" && len(f.Evidence) == 0 && old.FirstSeen.Before(f.FirstSeen) {
+		f.FirstSeen = old.FirstSeen
+	}
+	if old.State == finding.Resolved && (f.LastSeen.After(old.LastSeen) || f.Effects > old.Effects) {
+		f.State, note = finding.Open, "new evidence"
+	}
+	same, err := equal(old, f)
+	return f, note, !same, err
+}
+
+// equal compares what findings say, in the form in which they are stored and shown.
+func equal(a, b finding.Finding) (bool, error) {
+	x, err := json.Marshal(a)
+	if err != nil {
+		return false, err
+	}
+	y, err := json.Marshal(b)
+	if err != nil {
+		return false, err
+	}
+	return bytes.Equal(x, y), nil
+}
