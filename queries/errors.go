@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -40,6 +41,10 @@ func (e *Error) Permanent() bool { return e.permanent }
 func classify(op string, err error) error {
 	if err == nil {
 		return nil
+	}
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err // without the address, which holds every parameter
 	}
 	var exception *clickhouse.Exception
 	switch {

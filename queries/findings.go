@@ -131,9 +131,6 @@ func (s *Store) ChangeFindings(ctx context.Context, changes []finding.Change) er
 }
 
 func findingBlock(findings []finding.Finding) ([]values, error) {
-	if len(findings) == 0 {
-		return nil, nil
-	}
 	fields, evidence := make([]string, len(findings)), make([]string, len(findings))
 	for i, f := range findings {
 		own := f.Fields
@@ -182,9 +179,6 @@ func findingBlock(findings []finding.Finding) ([]values, error) {
 }
 
 func changeBlock(changes []finding.Change) []values {
-	if len(changes) == 0 {
-		return nil
-	}
 	return []values{
 		{"finding_id", pluck(changes, func(c *finding.Change) string { return c.FindingID })},
 		{"time", pluck(changes, func(c *finding.Change) time.Time { return storable(c.Time) })},

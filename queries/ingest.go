@@ -3,6 +3,7 @@ package queries
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -89,9 +90,6 @@ type values struct {
 }
 
 func eventBlock(events []event.Event) []values {
-	if len(events) == 0 {
-		return nil
-	}
 	block := make([]values, len(eventColumns))
 	for i, c := range eventColumns {
 		block[i] = values{c.name, c.gather(events)}
@@ -100,9 +98,6 @@ func eventBlock(events []event.Event) []values {
 }
 
 func rejectBlock(rejects []event.Reject) []values {
-	if len(rejects) == 0 {
-		return nil
-	}
 	return []values{
 		{"kafka_topic", pluck(rejects, func(r *event.Reject) string { return r.Topic })},
 		{"kafka_partition", pluck(rejects, func(r *event.Reject) int32 { return r.Partition })},
@@ -125,10 +120,10 @@ func pluck[R, T any](rows []R, get func(*R) T) []T {
 	return values
 }
 
-// insert writes one block. With a token, a block that comes again is dropped, whatever it holds. The names of table and
-// columns are this package's own.
+// insert writes one block; one without rows is none. With a token, a block that comes again is dropped, whatever it
+// holds. The names of table and columns are this package's own.
 func (s *Store) insert(ctx context.Context, table, token string, block []values) error {
-	if len(block) == 0 {
+	if reflect.ValueOf(block[0].slice).Len() == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.InsertTimeout)

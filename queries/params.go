@@ -1,6 +1,7 @@
 package queries
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -46,8 +47,11 @@ func paramText(v reflect.Value, nested bool) (string, error) {
 	if !v.IsValid() {
 		return "", fmt.Errorf("nil")
 	}
-	if t, ok := v.Interface().(time.Time); ok {
-		return timeText(t, nested), nil
+	switch v := v.Interface().(type) {
+	case time.Time:
+		return timeText(v, nested), nil
+	case json.Number: // from a header's example
+		return v.String(), nil
 	}
 	switch v.Kind() {
 	case reflect.String:

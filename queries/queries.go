@@ -127,7 +127,8 @@ func (s *Store) Ping(ctx context.Context) error {
 // it waits for once. An error that no waiting mends, such as a wrong password, is returned at once.
 func (s *Store) Wait(ctx context.Context) error {
 	const longest = 5 * time.Second
-	for pause, logged := 100*time.Millisecond, false; ; pause = min(2*pause, longest) {
+	var reason error // of the last failure that the end of ctx did not cause
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, longest) {
 		err := s.Ping(ctx)
 		var e *Error
 		switch {
@@ -136,16 +137,22 @@ func (s *Store) Wait(ctx context.Context) error {
 		case errors.As(err, &e) && e.Permanent():
 			return err
 		case ctx.Err() != nil:
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
-		}
-		if !logged {
+			return waited(ctx, reason)
+		case reason == nil:
 			s.log.Warn("waiting for clickhouse", "error", err)
-			logged = true
 		}
+		reason = err
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
+			return waited(ctx, reason)
 		case <-time.After(pause):
 		}
 	}
+}
+
+func waited(ctx context.Context, reason error) error {
+	if reason == nil {
+		return ctx.Err()
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), reason)
 }

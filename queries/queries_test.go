@@ -1,0 +1,100 @@
+package queries
+
+import (
+	"context"
+	"io/fs"
+	"net"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"auditor/embedded/clickhouse/chtest"
+)
+
+func TestMain(m *testing.M) { chtest.Main(m) }
+
+// emptyStore gives a store on an empty database of the shared engine.
+func emptyStore(t testing.TB, change ...func(*Config)) *Store {
+	t.Helper()
+	engine := chtest.Start(t)
+	config := DefaultConfig()
+	config.Database = chtest.Database(t)
+	config.RetentionDays = 0
+	for _, f := range change {
+		f(&config)
+	}
+	s, err := Open(config, Options{
+		DialContext: func(ctx context.Context, _ string) (net.Conn, error) { return engine.Dial(ctx) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// newStore gives a store with all tables.
+func newStore(t testing.TB) *Store {
+	t.Helper()
+	s := emptyStore(t)
+	if _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Every statement runs on the engine as its header says. A new file is found by itself, and fails here when its header
+// lacks an example.
+func TestStatementsRun(t *testing.T) {
+	s := newStore(t)
+	names, err := fs.Glob(files, "*/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range names {
+		if path.Dir(file) == "schema" {
+			continue
+		}
+		name := strings.TrimSuffix(file, ".sql")
+		t.Run(name, func(t *testing.T) {
+			st := s.statements[name]
+			if len(st.example) != len(st.params) {
+				t.Fatalf("the header's example must give %s", describeParams(st.params))
+			}
+			if err := s.exec(t.Context(), name, st.example); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestWaitGivesUpWithItsContext(t *testing.T) {
+	config := DefaultConfig()
+	config.DialTimeout = 100 * time.Millisecond
+	refused := &net.OpError{Op: "dial", Err: net.ErrClosed}
+	s, err := Open(config, Options{
+		DialContext: func(context.Context, string) (net.Conn, error) { return nil, refused },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	err = s.Wait(ctx)
+	if err == nil || !strings.Contains(err.Error(), refused.Err.Error()) {
+		t.Errorf("Wait: %v; want the reason why the server was out of reach", err)
+	}
+}
+
+func TestWaitTakesAMissingDatabaseForAnAnswer(t *testing.T) {
+	s := emptyStore(t, func(c *Config) { c.Database = "never_made" })
+	if err := s.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
