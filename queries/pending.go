@@ -1,0 +1,54 @@
+package queries
+
+import (
+	"context"
+	"time"
+
+	"auditor/event/history"
+)
+
+// DuePending gives at most limit of the tasks without an end that are due by now, the longest due first, under the subject
+// that they were noted for. KnownKey is the business key that has become known since for one that was noted without.
+func (s *Store) DuePending(ctx context.Context, now time.Time, limit int) ([]history.Pending, error) {
+	type row struct {
+		Namespace     string    `ch:"namespace"`
+		BusinessKey   string    `ch:"business_key"`
+		TaskID        string    `ch:"task_id"`
+		PendingTaskID string    `ch:"pending_task_id"`
+		Task          string    `ch:"task"`
+		Phase         string    `ch:"phase"`
+		Since         time.Time `ch:"since"`
+		Due           time.Time `ch:"due"`
+		KnownKey      string    `ch:"known_key"`
+	}
+	rows, err := selectAll[row](ctx, s, "rules/due_pending", params{"now": now, "limit": limit})
+	if err != nil {
+		return nil, err
+	}
+	return pluck(rows, func(r *row) history.Pending {
+		return history.Pending{
+			Subject:       history.Subject{Namespace: r.Namespace, BusinessKey: r.BusinessKey, TaskID: r.TaskID},
+			PendingTaskID: r.PendingTaskID, Task: r.Task, Phase: history.Phase(r.Phase),
+			Since: known(r.Since), Due: known(r.Due), Open: true, KnownKey: r.KnownKey,
+		}
+	}), nil
+}
+
+// SavePending stores how tasks stand. Of two calls about one task the later one counts.
+func (s *Store) SavePending(ctx context.Context, tasks []history.Pending) error {
+	if len(tasks) == 0 {
+		return nil
+	}
+	word := func(get func(*history.Pending) string) []string { return pluck(tasks, get) }
+	return s.insert(ctx, "pending", "", []values{
+		{"namespace", word(func(p *history.Pending) string { return p.Namespace })},
+		{"business_key", word(func(p *history.Pending) string { return p.BusinessKey })},
+		{"task_id", word(func(p *history.Pending) string { return p.TaskID })},
+		{"pending_task_id", word(func(p *history.Pending) string { return p.PendingTaskID })},
+		{"task", word(func(p *history.Pending) string { return p.Task })},
+		{"phase", word(func(p *history.Pending) string { return string(p.Phase) })},
+		{"since", pluck(tasks, func(p *history.Pending) time.Time { return storable(p.Since) })},
+		{"due", pluck(tasks, func(p *history.Pending) time.Time { return storable(p.Due) })},
+		{"open", pluck(tasks, func(p *history.Pending) bool { return p.Open })},
+	})
+}

@@ -1,0 +1,25 @@
+-- name: rules/due_pending
+-- The tasks without an end that are due, by the subject that they were noted for, with the business key that has become
+-- known since for those that were noted without one.
+-- params: now DateTime64(6, 'UTC'), limit UInt32
+-- returns: one row a task, the longest due first
+-- cost: the tasks that are open and those that ended within a day, and a key look-up for each that is due
+-- example: {"now": "2026-11-30 12:00:00", "limit": 100}
+WITH waiting AS
+(
+    SELECT namespace, business_key, task_id, pending_task_id, task, phase, since, due
+    FROM pending FINAL
+    WHERE open AND due <= {now:DateTime64(6, 'UTC')}
+    ORDER BY due, namespace, business_key, task_id, pending_task_id
+    LIMIT {limit:UInt32}
+)
+SELECT w.namespace AS namespace, w.business_key AS business_key, w.task_id AS task_id, w.pending_task_id AS pending_task_id,
+    w.task AS task, w.phase AS phase, w.since AS since, w.due AS due, if(w.business_key = '', k.business_key, '') AS known_key
+FROM waiting AS w
+LEFT ANY JOIN
+(
+    SELECT namespace, task_id, business_key
+    FROM task_keys
+    WHERE business_key != '' AND (namespace, task_id) IN (SELECT namespace, task_id FROM waiting WHERE business_key = '')
+) AS k ON k.namespace = w.namespace AND k.task_id = w.task_id
+ORDER BY due, namespace, business_key, task_id, pending_task_id
