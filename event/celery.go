@@ -116,14 +116,16 @@ func (dr *draft) readException() *fault {
 		return nil
 	}
 	last := lastException(trace)
-	e, ok := exceptionOf(dr.celery.exception)
-	if (!ok || e.Type == "ExceptionWithTraceback") && last.Type != "" {
+	e, named := exceptionOf(dr.celery.exception)
+	if last.Type != "" && (!named || e.Type == "ExceptionWithTraceback") {
 		e = last
 	}
-	e.Message = cut(e.Message, maxMessage)
-	dr.Error = &e
 	if dr.Type == Retried && last.Type == "Retry" {
 		dr.RetryIn = retryIn(last.Message)
+	}
+	e.Message = cut(e.Message, maxMessage)
+	if e != (Error{}) {
+		dr.Error = &e
 	}
 	return nil
 }

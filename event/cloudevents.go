@@ -182,7 +182,7 @@ func (c *cloudEvent) complete(dr *draft) {
 // eventType reads the last word of the envelope's type, a version such as v1 aside.
 func (c *cloudEvent) eventType() Type {
 	kind := c.kind
-	if i := strings.LastIndexByte(kind, '.'); i >= 0 && len(kind) > i+2 && kind[i+1] == 'v' && strings.Trim(kind[i+2:], "0123456789") == "" {
+	if i := strings.LastIndexByte(kind, '.'); i >= 0 && strings.HasPrefix(kind[i+1:], "v") && isDigits(kind[i+2:]) {
 		kind = kind[:i]
 	}
 	return Type(kind[strings.LastIndexByte(kind, '.')+1:])

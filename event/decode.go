@@ -27,7 +27,7 @@ type DecoderConfig struct {
 	MaxBytes  int               // bytes of one event, DefaultMaxBytes when 0
 	MaxSkew   time.Duration     // how far an event's time may be from its record's, DefaultMaxSkew when 0
 	Namespace string            // namespace of events that name none
-	Keys      map[string]string // task name to the template of its business key, such as "order:{{ arg 0 }}"; see ParseKey
+	Keys      map[string]string // task name to the template of its business key, such as "order:{{ arg 0 }}"; see ParseKeyTemplate
 }
 
 // Decoder turns records into events. It is immutable: safe for concurrent use, and what it answers depends on its
@@ -39,12 +39,12 @@ type Decoder struct {
 	maxBytes  int
 	maxSkew   time.Duration
 	namespace string
-	keys      map[string]*Key
+	keys      map[string]*KeyTemplate
 }
 
 // NewDecoder checks the configuration. Its error names every setting that is wrong.
 func NewDecoder(c DecoderConfig) (*Decoder, error) {
-	d := &Decoder{maxBytes: c.MaxBytes, maxSkew: c.MaxSkew, namespace: c.Namespace, keys: make(map[string]*Key, len(c.Keys))}
+	d := &Decoder{maxBytes: c.MaxBytes, maxSkew: c.MaxSkew, namespace: c.Namespace, keys: make(map[string]*KeyTemplate, len(c.Keys))}
 	if d.maxBytes == 0 {
 		d.maxBytes = DefaultMaxBytes
 	}
@@ -62,7 +62,7 @@ func NewDecoder(c DecoderConfig) (*Decoder, error) {
 		errs = append(errs, fmt.Errorf("namespace has %d bytes, may have %d", len(c.Namespace), maxText))
 	}
 	for task, template := range c.Keys {
-		key, err := ParseKey(template)
+		key, err := ParseKeyTemplate(template)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("business key of task %q: %w", task, err))
 		}
@@ -119,35 +119,28 @@ func (r *Record) reject(i int, f *fault, raw []byte) Reject {
 
 // split finds the elements of a record: those of its array, or the one value that it is. Elements of an array are only
 // known to follow the grammar; each is read strictly later on, so that a fault stays its own.
-func (d *Decoder) split(value []byte) ([][]byte, *fault) {
-	trimmed := bytes.Trim(value, " \t\r\n")
+func (d *Decoder) split(record []byte) ([][]byte, *fault) {
+	trimmed := bytes.Trim(record, " \t\r\n")
 	if len(trimmed) == 0 {
 		return nil, faultf(ReasonEmpty, "the record has no value")
 	}
 	if trimmed[0] != '[' {
-		return [][]byte{value}, nil
+		return [][]byte{record}, nil
 	}
 	dec := jsontext.NewDecoder(bytes.NewBuffer(trimmed), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, syntaxFault(err, trimmed)
-	}
-	var elements [][]byte
-	for dec.PeekKind() != ']' {
-		v, err := dec.ReadValue()
-		if err != nil {
-			return nil, syntaxFault(err, trimmed)
-		}
-		if len(elements) == maxElements {
-			return nil, faultf(ReasonTooMany, "the array has more than %d elements", maxElements)
-		}
-		end := dec.InputOffset()
-		elements = append(elements, trimmed[end-int64(len(v)):end])
-	}
-	if _, err := dec.ReadToken(); err != nil {
+	array, err := dec.ReadValue()
+	if err != nil {
 		return nil, syntaxFault(err, trimmed)
 	}
 	if _, err := dec.ReadToken(); err != io.EOF {
 		return nil, faultf(ReasonTrailingData, "more bytes follow the array")
+	}
+	var elements [][]byte
+	for element := range value(array).elements() {
+		if len(elements) == maxElements {
+			return nil, faultf(ReasonTooMany, "the array has more than %d elements", maxElements)
+		}
+		elements = append(elements, []byte(element))
 	}
 	if len(elements) == 0 {
 		return nil, faultf(ReasonEmpty, "the array has no elements")
@@ -170,7 +163,7 @@ func (d *Decoder) decode(e *Event, raw []byte, h headers, kafkaTime time.Time) *
 	if bad != nil {
 		return bad
 	}
-	dr := draft{Event: e, scratch: s, members: members}
+	dr := draft{Event: e, members: members}
 	if bad := dr.fill(cloud); bad != nil {
 		return bad
 	}

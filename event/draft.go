@@ -14,7 +14,6 @@ import (
 // draft is an event that is being read.
 type draft struct {
 	*Event
-	scratch    *scratch
 	members    []member // all that the sender said of it
 	outcome    string
 	celery     celeryText
@@ -95,8 +94,8 @@ func (t Type) isOutcome() bool { return t.EndsRun() && t != WorkerLost }
 
 // setKey makes the business key by the task's template. When the arguments cannot be read for certain there is no key,
 // for a wrong one would blend the work of two, and the attributes say why.
-func (dr *draft) setKey(key *Key) {
-	text, err := key.make(dr.Task, find(dr.members, "args"), find(dr.members, "kwargs"))
+func (dr *draft) setKey(key *KeyTemplate) {
+	text, err := key.render(dr.Task, find(dr.members, "args"), find(dr.members, "kwargs"))
 	if err == nil {
 		dr.BusinessKey = text
 		return

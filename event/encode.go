@@ -1,6 +1,7 @@
 package event
 
 import (
+	"math"
 	"strconv"
 	"time"
 
@@ -111,7 +112,7 @@ func (w *writer) integer(name string, n, absent int64) {
 }
 
 func (w *writer) seconds(name string, s float64) {
-	if s != 0 {
+	if s > 0 && s <= math.MaxFloat64 {
 		w.name(name)
 		w.b = strconv.AppendFloat(w.b, s, 'g', -1, 64)
 	}

@@ -141,15 +141,11 @@ func object(name string, fields map[string]field, begin func(*draft)) field {
 		if v.kind() != '{' {
 			return faultf(ReasonWrongType, "a JSON %s, must be an object", v.kind())
 		}
-		members, bad := dr.scratch.parse([]byte(v))
-		if bad != nil {
-			return bad
-		}
 		begin(dr)
 		outer := dr.extra
 		dr.extra = nil
-		for _, m := range members {
-			if bad := dr.set(fields, m); bad != nil {
+		for name, inner := range v.members() {
+			if bad := dr.set(fields, member{name, inner}); bad != nil {
 				return bad
 			}
 		}

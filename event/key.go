@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Key is a template that makes a task's business key.
-type Key struct {
+// KeyTemplate is a template that makes a task's business key.
+type KeyTemplate struct {
 	parts []keyPart
 }
 
@@ -26,11 +24,11 @@ type keySource struct {
 	name  string // of kwarg
 }
 
-// ParseKey reads a template: text with {{ arg N }} (the N-th positional argument, from 0), {{ kwarg "NAME" }} (the
+// ParseKeyTemplate reads a template: text with {{ arg N }} (the N-th positional argument, from 0), {{ kwarg "NAME" }} (the
 // argument of that name) and {{ task }} (the task's name) in it. Alternatives are parted by "or": {{ arg 0 or kwarg
 // "order_id" }} is for a task that is called both ways.
-func ParseKey(template string) (*Key, error) {
-	key := &Key{}
+func ParseKeyTemplate(template string) (*KeyTemplate, error) {
+	key := &KeyTemplate{}
 	rest := template
 	for {
 		text, after, found := strings.Cut(rest, "{{")
@@ -85,9 +83,9 @@ func parseSources(action string) ([]keySource, error) {
 	return sources, nil
 }
 
-// make gives the key of a run of task with these arguments, each the text of a JSON value, "" when it was not told. The
+// render gives the key of a run of task with these arguments, each the text of a JSON value, "" when it was not told. The
 // arguments are JSON (an array, an object) or the repr of Python's in a JSON string.
-func (k *Key) make(task string, args, kwargs value) (string, error) {
+func (k *KeyTemplate) render(task string, args, kwargs value) (string, error) {
 	var b strings.Builder
 	for _, p := range k.parts {
 		b.WriteString(p.text)
@@ -160,33 +158,29 @@ func (s keySource) find(task string, args, kwargs value) (python, error) {
 
 // findJSON gives the value of a source in a valid JSON array of arguments or object of named ones.
 func (s keySource) findJSON(told value) (python, error) {
-	dec := jsontext.NewDecoder(strings.NewReader(string(told)))
-	if _, err := dec.ReadToken(); err != nil {
-		return python{}, errUnreadable
-	}
-	for i := 0; dec.PeekKind() != ']' && dec.PeekKind() != '}'; i++ {
-		wanted := i == s.index
-		if s.kind == "kwarg" {
-			name, err := dec.ReadValue()
-			if err != nil {
-				return python{}, errUnreadable
+	index := 0
+	found := value("")
+	if s.kind == "kwarg" {
+		for name, v := range told.members() {
+			if name == s.name {
+				found = v
 			}
-			wanted = value(name).unquote() == s.name
 		}
-		raw, err := dec.ReadValue()
-		if err != nil {
-			return python{}, errUnreadable
+	} else {
+		for v := range told.elements() {
+			if index == s.index {
+				found = v
+			}
+			index++
 		}
-		if !wanted {
-			continue
-		}
-		switch v := value(raw); v.kind() {
-		case '"':
-			return python{pythonString, v.unquote()}, nil
-		case '0':
-			return python{pythonNumber, string(v)}, nil
-		}
-		return python{}, nil
 	}
-	return python{}, errMissing
+	switch {
+	case found == "":
+		return python{}, errMissing
+	case found.kind() == '"':
+		return python{pythonString, found.unquote()}, nil
+	case found.kind() == '0':
+		return python{pythonNumber, string(found)}, nil
+	}
+	return python{}, nil
 }

@@ -5,22 +5,23 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // exceptionOf reads the repr of a Python exception: ConnectionError('upstream 503') is the type ConnectionError with the
 // message upstream 503. It reports false when the repr has another form; then it is all message.
 func exceptionOf(repr string) (Error, bool) {
 	name, rest, found := strings.Cut(repr, "(")
-	inner, closed := strings.CutSuffix(rest, ")")
+	message, closed := strings.CutSuffix(rest, ")")
 	class := className(name)
 	if !found || !closed || class == "" {
 		return Error{Message: repr}, false
 	}
-	p := pythonText{s: inner}
-	if one, err := p.value(0); err == nil && one.kind == pythonString && strings.Trim(p.rest(), ", ") == "" {
-		inner = one.text
+	message = strings.TrimSuffix(message, ",")
+	if n := len(message); n >= 2 && (message[0] == '\'' || message[0] == '"') && strings.IndexByte(message[1:], message[0]) == n-2 {
+		message = message[1 : n-1]
 	}
-	return Error{Type: class, Message: inner}, true
+	return Error{Type: class, Message: message}, true
 }
 
 // lastException reads the exception that a traceback ends with: the first line after its last frame, without the path
@@ -31,20 +32,20 @@ func lastException(trace string) Error {
 		return Error{}
 	}
 	rest := trace[frame+1:]
-	for rest != "" {
-		line, after, _ := strings.Cut(rest, "\n")
-		if line != "" && line[0] != ' ' {
-			name, _, _ := strings.Cut(line, ":")
-			class := className(name)
-			if class == "" {
-				return Error{}
-			}
-			message := strings.TrimPrefix(rest[len(name):], ":")
-			return Error{Type: class, Message: strings.TrimSpace(message)}
-		}
-		rest = after
+	for strings.HasPrefix(rest, " ") {
+		_, rest, _ = strings.Cut(rest, "\n")
 	}
-	return Error{}
+	line, _, _ := strings.Cut(rest, "\n")
+	name, _, _ := strings.Cut(line, ":")
+	class := className(name)
+	if class == "" {
+		return Error{}
+	}
+	message := strings.TrimSpace(strings.TrimPrefix(rest[len(name):], ":"))
+	if e, _ := exceptionOf(message); e.Type == class { // some write their repr as their message
+		message = e.Message
+	}
+	return Error{Type: class, Message: message}
 }
 
 // className gives the last part of a dotted Python name, and "" when name is none.
@@ -52,13 +53,13 @@ func className(name string) string {
 	if len(name) > maxText {
 		return ""
 	}
-	for part := range strings.SplitSeq(name, ".") {
-		if part == "" || part[0] >= '0' && part[0] <= '9' {
+	isName := func(i int, c rune) bool { return c == '_' || unicode.IsLetter(c) || i > 0 && unicode.IsDigit(c) }
+	for part := range strings.SplitSeq(strings.ReplaceAll(name, "<locals>", "locals"), ".") {
+		if part == "" {
 			return ""
 		}
-		for i := range len(part) {
-			c := part[i]
-			if c != '_' && (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && c < 0x80 && c != '<' && c != '>' {
+		for i, c := range part {
+			if !isName(i, c) {
 				return ""
 			}
 		}
@@ -68,7 +69,7 @@ func className(name string) string {
 
 // retryIn reads the seconds of "Retry in 180s: ...", which is what Celery's Retry says of itself.
 func retryIn(message string) int {
-	_, rest, found := strings.Cut(message, "Retry in ")
+	rest, found := strings.CutPrefix(message, "Retry in ")
 	number, _, ends := strings.Cut(rest, "s")
 	n, err := strconv.ParseFloat(number, 64)
 	if !found || !ends || err != nil || !(n >= 0 && n <= math.MaxInt32) {
@@ -159,21 +160,12 @@ func (p *pythonText) value(depth int) (python, error) {
 	switch {
 	case word == "None" || word == "True" || word == "False":
 		return python{}, nil
-	case isPythonNumber(word):
+	case isDecimal(word):
 		return python{kind: pythonNumber, text: word}, nil
 	case strings.HasSuffix(word, "..."):
 		return python{}, errTruncated
 	}
 	return python{}, errUnreadable
-}
-
-func isPythonNumber(word string) bool {
-	digits := strings.TrimPrefix(word, "-")
-	if digits == "" || digits[0] < '0' || digits[0] > '9' || strings.ContainsAny(digits, "_xXpP") || strings.HasSuffix(digits, ".") {
-		return false
-	}
-	_, err := strconv.ParseFloat(word, 64)
-	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
 // string reads a quoted string.

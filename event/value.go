@@ -86,21 +86,29 @@ func (v value) seconds() (float64, *fault) {
 // decimal gives a decimal number as it was written, as a JSON number or as a string.
 func (v value) decimal() (string, *fault) {
 	s := string(v)
-	switch v.kind() {
-	case '"':
+	if v.kind() == '"' {
 		s = v.unquote()
-		if s != "" && (s[0] == '"' || jsontext.Value(s).Kind() != '0' || !jsontext.Value(s).IsValid() || strings.ContainsAny(s, " \t\r\n")) {
-			return "", faultf(ReasonWrongType, "%.64q, must be a decimal number", s)
-		}
-	case '0':
-	default:
-		return "", faultf(ReasonWrongType, "a JSON %s, must be a decimal number", v.kind())
 	}
-	if len(s) > maxText {
+	switch {
+	case s == "":
+	case v.kind() != '"' && v.kind() != '0':
+		return "", faultf(ReasonWrongType, "a JSON %s, must be a decimal number", v.kind())
+	case !isDecimal(s):
+		return "", faultf(ReasonWrongType, "%.64q, must be a decimal number", s)
+	case len(s) > maxText:
 		return "", faultf(ReasonTooLong, "%d bytes, may have %d", len(s), maxText)
 	}
 	return s, nil
 }
+
+// isDecimal reports whether s is a decimal number, with a sign, a fraction or an exponent or without.
+func isDecimal(s string) bool {
+	mantissa, exponent, scaled := strings.Cut(strings.ToLower(s), "e")
+	whole, fraction, split := strings.Cut(strings.TrimPrefix(mantissa, "-"), ".")
+	return isDigits(whole) && (!split || isDigits(fraction)) && (!scaled || isDigits(strings.TrimLeft(exponent, "+-")))
+}
+
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 // time gives a moment, written as RFC 3339 or in Unix seconds, in UTC and cut to microseconds. The zero time of year 1,
 // which some languages write for a time that was not set, stands for none, as does the empty string.
