@@ -24,12 +24,12 @@ func during(s *Shop, d time.Duration) []event.Event {
 }
 
 func TestSameSeedSameEvents(t *testing.T) {
-	first := during(New(1, opening, "t"), 40*time.Second)
-	again := during(New(1, opening, "t"), 40*time.Second)
+	first := during(New(1, opening, "t"), 15*time.Second)
+	again := during(New(1, opening, "t"), 15*time.Second)
 	if diff := cmp.Diff(first, again); diff != "" {
 		t.Errorf("the same shop told other events (-first +again):\n%s", diff)
 	}
-	if cmp.Equal(first, during(New(2, opening, "t"), 40*time.Second)) {
+	if cmp.Equal(first, during(New(2, opening, "t"), 15*time.Second)) {
 		t.Error("another seed told the same events")
 	}
 }
