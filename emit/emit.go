@@ -16,6 +16,7 @@ package emit
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -114,9 +115,8 @@ func newClient(s sender, c Config) *Client {
 
 // Emit takes e for sending. It waits only while the buffer is full, until ctx ends.
 func (c *Client) Emit(ctx context.Context, e event.Event) error {
-	value, err := Encode(e)
-	if err != nil {
-		return fmt.Errorf("emit: encode event: %w", err)
+	if e.Attributes != "" && !json.Valid([]byte(e.Attributes)) {
+		return errors.New("emit: attributes must be a JSON object")
 	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -124,7 +124,7 @@ func (c *Client) Emit(ctx context.Context, e event.Event) error {
 		return ErrClosed
 	}
 	select {
-	case c.queue <- kafka.Message{Key: key(e), Value: value}:
+	case c.queue <- kafka.Message{Key: key(e), Value: e.AppendJSON(nil)}:
 		return nil
 	case <-c.ctx.Done():
 		return ErrClosed

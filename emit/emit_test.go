@@ -3,7 +3,6 @@ package emit
 import (
 	"context"
 	"errors"
-	"reflect"
 	"strconv"
 	"sync"
 	"testing"
@@ -18,54 +17,53 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// full is an event in which every field is told.
-func full() event.Event {
-	yes, no := true, false
-	at := time.Date(2026, 3, 4, 5, 6, 7, 890123000, time.UTC)
-	return event.Event{
-		ID: "e1", Type: event.Retried, Time: at, Namespace: "prod", System: "shop", Task: "mail.send", TaskID: "t1",
-		BusinessKey: "receipt:1", ExecutionID: "x1", Retries: 2, MaxRetries: 5, RetryIn: 30, Queue: "mail", Worker: "w1@host-a",
-		PID: 42, Redelivered: &yes, AcksLate: &no,
-		Effect: &event.Effect{Name: "email.send", Target: "a@example.com", IdempotencyKey: "k", Deduplicated: true, Amount: "12.50", Currency: "EUR"},
-		Error:  &event.Error{Type: "SMTPError", Message: "no", Permanent: true},
-		Skip:   &event.Skip{Reason: "locked", Holder: "t0"},
-		ETA:    at.Add(time.Minute), Expires: at.Add(time.Hour), Deadline: at.Add(2 * time.Hour), FirstSent: at.Add(-time.Minute),
-		Runtime: 1.25, Requeue: true, Terminated: true, Expired: true, Active: 3, RequestID: "r", RootID: "root", ParentID: "parent",
-		Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", ArgsDigest: "d", Emitter: "w1", Seq: 7,
-		Attributes: `{"colour":"red"}`,
-	}
-}
-
 func bare() event.Event {
 	return event.Event{ID: "e2", Type: event.Started, Time: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), TaskID: "t1",
 		Retries: event.Unknown, MaxRetries: event.Unknown, RetryIn: event.Unknown, Active: event.Unknown, Seq: event.Unknown}
 }
 
-func TestDecoderReadsWhatIsEmitted(t *testing.T) {
-	v := reflect.ValueOf(full())
-	for i := range v.NumField() {
-		name := v.Type().Field(i).Name
-		if v.Field(i).IsZero() && name != "Position" && name != "KafkaTime" {
-			t.Fatalf("the full event tells no %s", name)
-		}
+func TestMessagesAreEventsKeyedByWork(t *testing.T) {
+	for _, c := range []struct {
+		name, key string
+		change    func(*event.Event)
+	}{
+		{"business key", "receipt:1", func(e *event.Event) { e.BusinessKey = "receipt:1" }},
+		{"task id", "t1", func(*event.Event) {}},
+		{"worker", "w1", func(e *event.Event) { e.TaskID, e.Worker, e.Type = "", "w1", event.Heartbeat }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := &broker{}
+			client := newClient(b, Config{})
+			want := bare()
+			c.change(&want)
+			if err := client.Emit(t.Context(), want); err != nil {
+				t.Fatal(err)
+			}
+			if err := client.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			decoder, err := event.NewDecoder(event.DecoderConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if key := string(b.taken[0].Key); key != c.key {
+				t.Errorf("key is %s, want %s", key, c.key)
+			}
+			got, _ := decoder.Decode(event.Record{Value: b.taken[0].Value})
+			if diff := cmp.Diff([]event.Event{want}, got); diff != "" {
+				t.Errorf("decoded otherwise (-emitted +decoded):\n%s", diff)
+			}
+		})
 	}
-	decoder, err := event.NewDecoder(event.DecoderConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []event.Event{full(), bare()} {
-		value, err := Encode(want)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want.KafkaTime = want.Time
-		got, rejects := decoder.Decode(event.Record{Time: want.Time, Value: value})
-		if len(rejects) > 0 {
-			t.Fatalf("rejected %s: %s", value, rejects[0].Detail)
-		}
-		if diff := cmp.Diff([]event.Event{want}, got); diff != "" {
-			t.Errorf("decoded otherwise (-emitted +decoded):\n%s", diff)
-		}
+}
+
+func TestBrokenAttributesAreRefused(t *testing.T) {
+	client := newClient(&broker{}, Config{})
+	defer client.Close(t.Context())
+	e := bare()
+	e.Attributes = `{"a":`
+	if err := client.Emit(t.Context(), e); err == nil {
+		t.Error("broken JSON was taken")
 	}
 }
 
