@@ -167,39 +167,6 @@ func (s *Store) createDatabase(ctx context.Context) error {
 	return bare.exec(ctx, "store/create_database", params{"database": s.config.Database})
 }
 
-// setRetention brings the tables' TTL in line with the configuration. Tables that only the rules read keep what they
-// need for no longer than two weeks.
-func (s *Store) setRetention(ctx context.Context) error {
-	type row struct {
-		Table string `ch:"table"`
-		Days  uint32 `ch:"days"` // 0: for ever
-	}
-	rows, err := selectAll[row](ctx, s, "store/retention", nil)
-	if err != nil {
-		return err
-	}
-	const rulesRead = 14
-	for _, r := range rows {
-		want := uint32(s.config.RetentionDays)
-		if r.Table == "changed_keys" || r.Table == "attempts" {
-			want = min(want, rulesRead)
-		}
-		switch {
-		case r.Days == want:
-			continue
-		case want == 0:
-			err = s.exec(ctx, "store/keep_for_ever", params{"table": r.Table})
-		default:
-			err = s.exec(ctx, "store/keep_for_days", params{"table": r.Table, "days": want})
-		}
-		if err != nil {
-			return err
-		}
-		s.log.Info("changed retention", "table", r.Table, "days", want)
-	}
-	return nil
-}
-
 // splitStatements cuts a migration at each semicolon that ends a line, outside of strings and comments. Statements of
 // comments alone are left out.
 func splitStatements(text string) []string {
