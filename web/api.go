@@ -1,0 +1,370 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"auditor/event"
+	"auditor/event/finding"
+	"auditor/event/history"
+	"auditor/event/view"
+
+	"github.com/labstack/echo/v4"
+)
+
+// apiMost is how many items one answer of the API holds at most.
+const apiMost = 500
+
+// items is a page of a list.
+type items[T any] struct {
+	Items      []T    `json:"items"`
+	NextCursor string `json:"next_cursor"`
+}
+
+// known refuses parameters that a call does not take: a misspelt filter must not widen the answer.
+func known(c echo.Context, names ...string) error {
+	for name, values := range c.QueryParams() {
+		if !slices.Contains(names, name) {
+			return badRequest(fmt.Sprintf("%s: no such parameter; there are %q", name, names))
+		}
+		if len(values) > 1 {
+			return badRequest(name + ": given more than once")
+		}
+	}
+	return nil
+}
+
+func limitOf(c echo.Context, otherwise int) (int, error) {
+	text := c.QueryParam("limit")
+	if text == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > apiMost {
+		return 0, badRequest(fmt.Sprintf("limit: must be 1 to %d, got %q", apiMost, text))
+	}
+	return n, nil
+}
+
+// within bounds a question that an API call puts to the store.
+func (s *Server) within(c echo.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(c.Request().Context(), s.config.QueryTimeout)
+}
+
+func (s *Server) apiFindings(c echo.Context) error {
+	err := known(c, "rule", "state", "business_key", "namespace", "task", "severity", "cause", "since", "q", "sort", "limit", "cursor")
+	if err != nil {
+		return err
+	}
+	filter, err := s.filterOf(c.QueryParams(), "any")
+	if err != nil {
+		return err
+	}
+	if filter.Limit, err = limitOf(c, s.config.PageSize); err != nil {
+		return err
+	}
+	ctx, cancel := s.within(c)
+	defer cancel()
+	page, err := s.store.Findings(ctx, filter)
+	if err != nil {
+		return err
+	}
+	if page.Items == nil {
+		page.Items = []finding.Finding{}
+	}
+	return c.JSON(http.StatusOK, items[finding.Finding]{page.Items, page.NextCursor})
+}
+
+func (s *Server) apiFinding(c echo.Context) error {
+	ctx, cancel := s.within(c)
+	defer cancel()
+	f, err := s.store.Finding(ctx, c.Param("id"))
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, f)
+}
+
+// apiState changes a finding's state and answers with the finding.
+func (s *Server) apiState(c echo.Context) error {
+	if kind := c.Request().Header.Get("Content-Type"); !slices.Contains([]string{"application/json", "application/json; charset=utf-8"}, kind) {
+		return &problem{Status: http.StatusUnsupportedMediaType, Title: "Not understood", Message: "Content-Type: must be application/json"}
+	}
+	var asked struct {
+		State string `json:"state"`
+		By    string `json:"by"`
+		Note  string `json:"note"`
+	}
+	decoder := json.NewDecoder(c.Request().Body)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&asked); err != nil {
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			return err
+		}
+		return badRequest("body: " + err.Error())
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return badRequest("body: must be one JSON object")
+	}
+	if asked.By == "" {
+		asked.By = "api"
+	}
+	change, err := s.changeOf(c.Param("id"), asked.State, asked.By, asked.Note)
+	if err != nil {
+		return err
+	}
+	if err := s.setState(c, change); err != nil {
+		return err
+	}
+	return s.apiFinding(c)
+}
+
+// apiRun is one run of a key's history.
+type apiRun struct {
+	Number   int        `json:"number"`
+	TaskID   string     `json:"task_id"`
+	Task     string     `json:"task"`
+	Worker   string     `json:"worker"`
+	Retries  *int       `json:"retries"` // null when not told
+	Begin    time.Time  `json:"begin"`
+	End      *time.Time `json:"end"`     // null when not seen
+	Outcome  string     `json:"outcome"` // empty when no end was seen
+	Effects  int        `json:"effects"`
+	EventIDs []string   `json:"event_ids"`
+}
+
+func apiRunOf(r *history.Run) apiRun {
+	out := apiRun{Number: r.Number, TaskID: r.TaskID, Task: r.Task, Worker: r.Worker, Begin: r.Begin(), Effects: len(r.Effects)}
+	if r.Retries != event.Unknown {
+		out.Retries = &r.Retries
+	}
+	if r.End != nil {
+		out.End, out.Outcome = &r.End.Time, string(r.End.Type)
+	}
+	for _, e := range r.Events {
+		out.EventIDs = append(out.EventIDs, e.ID)
+	}
+	return out
+}
+
+func (s *Server) apiKey(c echo.Context) error {
+	if err := known(c, "business_key", "namespace"); err != nil {
+		return err
+	}
+	key := c.QueryParam("business_key")
+	if key == "" {
+		return badRequest("business_key: must be given")
+	}
+	ctx, cancel := s.within(c)
+	defer cancel()
+	subject := history.Subject{Namespace: c.QueryParam("namespace"), BusinessKey: key}
+	events, err := s.store.SubjectEvents(ctx, subject, s.config.KeyEvents)
+	if err != nil {
+		return err
+	}
+	if len(events) == 0 {
+		return view.ErrNotFound
+	}
+	h := history.Build(subject, events)
+	runs := make([]apiRun, 0, len(h.Runs))
+	for _, r := range h.Runs {
+		runs = append(runs, apiRunOf(r))
+	}
+	return c.JSON(http.StatusOK, map[string]any{
+		"namespace": subject.Namespace, "business_key": key, "task_ids": h.TaskIDs(), "runs": runs,
+		"events": apiEventsOf(h.Events), "repeats": h.Repeats, "truncated": len(events) >= s.config.KeyEvents,
+	})
+}
+
+// apiEvent is an event with its place in Kafka beside it.
+type apiEvent struct{ *event.Event }
+
+func (e apiEvent) MarshalJSON() ([]byte, error) {
+	out := e.AppendJSON(nil)
+	place, err := json.Marshal(map[string]any{"topic": e.Topic, "partition": e.Partition, "offset": e.Offset, "index": e.Index, "time": e.KafkaTime})
+	if err != nil {
+		return nil, err
+	}
+	out = out[:len(out)-1]
+	if len(out) > 1 {
+		out = append(out, ',')
+	}
+	out = append(out, `"kafka":`...)
+	return append(append(out, place...), '}'), nil
+}
+
+func apiEventsOf(events []*event.Event) []apiEvent {
+	list := make([]apiEvent, 0, len(events))
+	for _, e := range events {
+		list = append(list, apiEvent{e})
+	}
+	return list
+}
+
+func (s *Server) apiEvents(c echo.Context) error {
+	if err := known(c, "task_id", "business_key", "namespace", "limit"); err != nil {
+		return err
+	}
+	limit, err := limitOf(c, apiMost)
+	if err != nil {
+		return err
+	}
+	taskID, key := c.QueryParam("task_id"), c.QueryParam("business_key")
+	if (taskID == "") == (key == "") {
+		return badRequest("task_id, business_key: one of them must be given")
+	}
+	ctx, cancel := s.within(c)
+	defer cancel()
+	var events []event.Event
+	if taskID != "" {
+		events, err = s.store.TaskEvents(ctx, taskID, limit)
+	} else {
+		events, err = s.store.SubjectEvents(ctx, history.Subject{Namespace: c.QueryParam("namespace"), BusinessKey: key}, limit)
+	}
+	if err != nil {
+		return err
+	}
+	list := make([]apiEvent, 0, len(events))
+	for i := range events {
+		list = append(list, apiEvent{&events[i]})
+	}
+	return c.JSON(http.StatusOK, items[apiEvent]{Items: list})
+}
+
+// apiReject is a record that could not be read.
+type apiReject struct {
+	Topic     string       `json:"topic"`
+	Partition int32        `json:"partition"`
+	Offset    int64        `json:"offset"`
+	Index     int32        `json:"index"`
+	Time      time.Time    `json:"time"`
+	Reason    event.Reason `json:"reason"`
+	Detail    string       `json:"detail"`
+	Key       []byte       `json:"key"` // base64
+	Raw       []byte       `json:"raw"` // base64
+}
+
+func (s *Server) apiRejects(c echo.Context) error {
+	if err := known(c, "reason", "before", "cursor", "limit"); err != nil {
+		return err
+	}
+	limit, err := limitOf(c, s.config.PageSize)
+	if err != nil {
+		return err
+	}
+	query := c.QueryParams()
+	if query.Get("before") == "" {
+		query.Set("before", query.Get("cursor"))
+	}
+	filter, err := rejectFilter(query, limit)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.within(c)
+	defer cancel()
+	rejects, err := s.store.Rejects(ctx, filter)
+	if err != nil {
+		return err
+	}
+	answer := items[apiReject]{Items: []apiReject{}}
+	for _, r := range rejects {
+		answer.Items = append(answer.Items, apiReject{r.Topic, r.Partition, r.Offset, r.Index, r.KafkaTime, r.Reason, r.Detail, r.Key, r.Raw})
+	}
+	if len(rejects) == limit {
+		answer.NextCursor = rejectCursor(rejects[limit-1])
+	}
+	return c.JSON(http.StatusOK, answer)
+}
+
+// apiPartition is where the evidence of one partition stands.
+type apiPartition struct {
+	Topic     string     `json:"topic"`
+	Partition int32      `json:"partition"`
+	First     int64      `json:"first_offset"` // of those in the store; above last when there are none
+	Last      int64      `json:"last_offset"`
+	Events    int        `json:"events"`
+	Rejects   int        `json:"rejects"`
+	Missing   int64      `json:"missing"`
+	Judged    int64      `json:"judged_offset"` // the rules have read everything before it
+	Newest    *time.Time `json:"newest"`
+	Lag       *int64     `json:"lag"` // null when ingest runs in another process
+	Problem   string     `json:"problem,omitempty"`
+}
+
+type apiCount struct {
+	Rule     string           `json:"rule"`
+	Severity finding.Severity `json:"severity"`
+	State    finding.State    `json:"state"`
+	Count    int              `json:"count"`
+}
+
+func (s *Server) apiStatus(c echo.Context) error {
+	if err := known(c); err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	ledger, err := s.ledger(ctx)
+	if err != nil {
+		return err
+	}
+	counts, err := s.findingCounts(ctx)
+	if err != nil {
+		return err
+	}
+	partitions := []apiPartition{}
+	for _, l := range ledger {
+		p := apiPartition{Topic: l.Topic, Partition: l.Partition, First: l.First, Last: l.Last, Events: l.Events, Rejects: l.Rejects,
+			Missing: l.Missing, Judged: l.Judged}
+		if !l.KafkaTime.IsZero() {
+			p.Newest = &l.KafkaTime
+		}
+		partitions = append(partitions, p)
+	}
+	if s.options.IngestStatus != nil {
+		partitions = withLag(partitions, s.options.IngestStatus())
+	}
+	tallies := []apiCount{}
+	for _, n := range counts {
+		tallies = append(tallies, apiCount{n.Rule, n.Severity, n.State, n.Count})
+	}
+	line := s.evidence(ctx)
+	return c.JSON(http.StatusOK, map[string]any{
+		"version": s.options.Version, "time": s.now().UTC(), "evidence": line.Text, "evidence_ok": line.Tone == "",
+		"partitions": partitions, "findings": tallies, "ready": s.check(ctx),
+	})
+}
+
+// withLag adds what ingest reports to what the ledger proves.
+func withLag(partitions []apiPartition, status []view.Partition) []apiPartition {
+	for _, p := range status {
+		i := slices.IndexFunc(partitions, func(a apiPartition) bool { return a.Topic == p.Topic && a.Partition == p.Partition })
+		if i < 0 {
+			i = len(partitions)
+			partitions = append(partitions, apiPartition{Topic: p.Topic, Partition: p.Partition, First: p.Next, Last: p.Next - 1})
+		}
+		partitions[i].Lag, partitions[i].Problem = &p.Lag, p.Problem
+	}
+	return partitions
+}
+
+// eventText is an event for a person to read: as indented JSON.
+func eventText(e *event.Event) string {
+	compact, err := apiEvent{e}.MarshalJSON()
+	if err != nil {
+		return ""
+	}
+	var text bytes.Buffer
+	if json.Indent(&text, compact, "", "  ") != nil {
+		return string(compact)
+	}
+	return text.String()
+}

@@ -1,0 +1,214 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"auditor/event"
+	"auditor/event/view"
+)
+
+// evidenceView is what the verdicts rest on.
+type evidenceView struct {
+	Sentence   []phrase
+	Partitions []partitionRow
+	Reasons    []phrase
+	Rejects    []rejectRow
+	More       string
+	Elsewhere  bool // ingest runs in another process, so its lag is not known here
+}
+
+type partitionRow struct {
+	Name     string
+	Next     string
+	End      string
+	Lag      string
+	Stored   string // offsets that the ledger covers
+	Records  int
+	Events   int
+	Rejects  int
+	Missing  int64
+	Unjudged string // stored, but not read by the rules yet
+	Newest   when
+	Problem  string
+}
+
+type rejectRow struct {
+	Place  string
+	When   when
+	Reason string
+	Detail string
+	Raw    string
+	Size   string
+}
+
+func (s *Server) evidencePage(ctx context.Context, r request) (document, error) {
+	ledger, err := s.ledger(ctx)
+	if err != nil {
+		return document{}, err
+	}
+	filter, err := rejectFilter(r.query, s.config.PageSize)
+	if err != nil {
+		return document{}, err
+	}
+	rejects, err := s.store.Rejects(ctx, filter)
+	if err != nil {
+		return document{}, err
+	}
+	counts, err := s.store.RejectCounts(ctx)
+	if err != nil {
+		return document{}, err
+	}
+	v := evidenceView{Elsewhere: s.options.IngestStatus == nil, Partitions: s.partitionRows(ledger)}
+	rejected := 0
+	for _, c := range counts {
+		rejected += c.Count
+		v.Reasons = append(v.Reasons, phrase{Text: plain(string(c.Reason)) + " " + number(c.Count), Href: "/evidence?" + url.Values{"reason": {string(c.Reason)}}.Encode()})
+	}
+	for _, reject := range rejects {
+		v.Rejects = append(v.Rejects, s.rejectRow(reject))
+	}
+	if len(rejects) == filter.Limit {
+		v.More = with(r.query, "/evidence", "before", rejectCursor(rejects[len(rejects)-1]))
+	}
+	v.Sentence = s.evidenceSentence(ledger, rejected)
+	return document{Title: "Evidence", Section: "evidence", Page: "evidence", View: v}, nil
+}
+
+// evidenceSentence says whether all that Kafka holds is in the store.
+func (s *Server) evidenceSentence(ledger []view.Ledger, rejected int) []phrase {
+	var missing, lag int64
+	for _, l := range ledger {
+		missing += l.Missing
+	}
+	unread := phrase{Text: " " + plural(rejected, "record") + " could not be read as an event.", Href: "#rejects"}
+	if s.options.IngestStatus != nil {
+		for _, p := range s.options.IngestStatus() {
+			lag += p.Lag
+			if p.Problem != "" {
+				return []phrase{{Text: fmt.Sprintf("%s/%d stands still: %s.", visible(p.Topic), p.Partition, visible(p.Problem)), Tone: "warn"}}
+			}
+		}
+	}
+	var out []phrase
+	switch {
+	case missing > 0:
+		out = []phrase{{Text: plural(int(missing), "record") + " of Kafka are not in the store.", Tone: "warn"}}
+	case len(ledger) == 0:
+		out = []phrase{{Text: "Nothing has been read from Kafka yet."}}
+	case lag > 0:
+		out = []phrase{{Text: "Everything that was read from Kafka is in the store, once; " + plural(int(lag), "record") + " are still to be read."}}
+	case s.options.IngestStatus == nil:
+		out = []phrase{{Text: "Everything that was read from Kafka is in the store, once."}}
+	default:
+		out = []phrase{{Text: "Everything that Kafka holds is in the store, once."}}
+	}
+	if rejected > 0 {
+		out = append(out, unread)
+	}
+	return out
+}
+
+func (s *Server) partitionRows(ledger []view.Ledger) []partitionRow {
+	type id struct {
+		topic     string
+		partition int32
+	}
+	status := map[id]view.Partition{}
+	if s.options.IngestStatus != nil {
+		for _, p := range s.options.IngestStatus() {
+			status[id{p.Topic, p.Partition}] = p
+		}
+	}
+	all := slices.Clone(ledger)
+	for _, l := range ledger {
+		delete(status, id{l.Topic, l.Partition})
+	}
+	for at := range status { // read, but nothing stored yet
+		all = append(all, view.Ledger{Topic: at.topic, Partition: at.partition, First: 0, Last: -1})
+	}
+	slices.SortFunc(all, func(a, b view.Ledger) int {
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	rows := make([]partitionRow, 0, len(all))
+	for _, l := range all {
+		row := partitionRow{Name: fmt.Sprintf("%s/%d", l.Topic, l.Partition), Records: l.Records, Events: l.Events,
+			Rejects: l.Rejects, Missing: l.Missing, Newest: s.when(l.KafkaTime)}
+		if l.Last >= l.First {
+			row.Stored = number(l.First) + " – " + number(l.Last)
+			row.Unjudged = number(max(l.Last+1-l.Judged, 0))
+		}
+		if s.options.IngestStatus != nil {
+			for _, p := range s.options.IngestStatus() {
+				if p.Topic == l.Topic && p.Partition == l.Partition {
+					row.Next, row.End, row.Lag, row.Problem = number(p.Next), number(p.End), number(p.Lag), p.Problem
+				}
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// rawShown is how many bytes of a rejected record a page shows; the API gives all.
+const rawShown = 4 << 10
+
+func (s *Server) rejectRow(r event.Reject) rejectRow {
+	raw := r.Raw[:min(len(r.Raw), rawShown)]
+	text := string(raw)
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\ufffd")
+	}
+	return rejectRow{
+		Place: fmt.Sprintf("%s/%d @ %d", r.Topic, r.Partition, r.Offset), When: s.when(r.KafkaTime),
+		Reason: plain(string(r.Reason)), Detail: r.Detail, Raw: visibleText(text), Size: plural(len(r.Raw), "byte"),
+	}
+}
+
+// visibleText is visible, but for line breaks and tabs, which a block of text shows by itself.
+func visibleText(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		parts := strings.Split(line, "\t")
+		for j, part := range parts {
+			parts[j] = visible(part)
+		}
+		lines[i] = strings.Join(parts, "\t")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// rejectCursor names a reject's place in the list of rejects.
+func rejectCursor(r event.Reject) string {
+	return fmt.Sprintf("%d.%d.%d.%d.%s", r.KafkaTime.UnixMilli(), r.Partition, r.Offset, r.Index, r.Topic)
+}
+
+func rejectFilter(q url.Values, limit int) (view.RejectFilter, error) {
+	f := view.RejectFilter{Reason: event.Reason(q.Get("reason")), Limit: limit}
+	text := q.Get("before")
+	if text == "" {
+		return f, nil
+	}
+	parts := strings.SplitN(text, ".", 5)
+	if len(parts) != 5 {
+		return f, badRequest("before: not one that was given out for this list")
+	}
+	var numbers [4]int64
+	for i := range numbers {
+		n, err := strconv.ParseInt(parts[i], 10, 64)
+		if err != nil || i != 0 && i != 2 && int64(int32(n)) != n {
+			return f, badRequest("before: not one that was given out for this list")
+		}
+		numbers[i] = n
+	}
+	f.Before = view.Position{KafkaTime: time.UnixMilli(numbers[0]).UTC(),
+		Position: event.Position{Topic: parts[4], Partition: int32(numbers[1]), Offset: numbers[2], Index: int32(numbers[3])}}
+	return f, nil
+}

@@ -1,0 +1,247 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"auditor/event"
+	"auditor/event/finding"
+	"auditor/event/history"
+
+	"github.com/labstack/echo/v4"
+)
+
+// findingView is one finding with all that it rests on.
+type findingView struct {
+	ID          string
+	Glyph       glyph
+	Title       string
+	State       string
+	Severity    string
+	Rule        phrase
+	Cause       string
+	Explanation string
+	Remedy      []string
+	Evidence    []chip
+	Facts       []fact
+	Log         []logRow
+	Moves       []move
+	Error       string // why the last change of state was refused
+	Note, By    string // what was typed then
+	History     *historyView
+	HistoryNote string // why there is no history
+	API         string
+}
+
+// chip is one event that the finding rests on, as a link to its raw form.
+type chip struct {
+	Says, Type, Worker, Href string
+	When                     when
+}
+
+type fact struct {
+	Name  string
+	Items []phrase
+	Mono  bool
+}
+
+type logRow struct {
+	From, To, By, Note string
+	When               when
+}
+
+// move is a button that changes the finding's state.
+type move struct{ State, Text string }
+
+var moves = map[finding.State][]move{
+	finding.Open:         {{"acknowledged", "Acknowledge"}, {"resolved", "Resolve"}},
+	finding.Acknowledged: {{"resolved", "Resolve"}, {"open", "Reopen"}},
+	finding.Resolved:     {{"open", "Reopen"}},
+}
+
+func (s *Server) findingPage(ctx context.Context, r request) (document, error) {
+	f, err := s.store.Finding(ctx, r.id)
+	if err != nil {
+		return document{}, err
+	}
+	v, err := s.findingView(ctx, f)
+	if err != nil {
+		return document{}, err
+	}
+	return document{Title: f.Title, Section: "findings", Page: "finding", View: v}, nil
+}
+
+func (s *Server) findingView(ctx context.Context, f finding.Finding) (*findingView, error) {
+	log, err := s.store.FindingLog(ctx, f.ID)
+	if err != nil {
+		return nil, err
+	}
+	v := &findingView{
+		ID: f.ID, Glyph: glyphOf(f), Title: f.Title, State: string(f.State), Severity: string(f.Severity),
+		Rule:        phrase{Text: ruleName(f.Rule), Href: findingsHref("rule", f.Rule)},
+		Explanation: f.Explanation, Remedy: remedies(f.Remedy), Facts: s.facts(f), Moves: moves[f.State],
+		API: "/api/v1/findings/" + url.PathEscape(f.ID),
+	}
+	if f.Cause != "" {
+		v.Cause = causeName(f.Cause)
+	}
+	for _, change := range log {
+		v.Log = append(v.Log, logRow{From: string(change.From), To: string(change.To), By: change.By, Note: change.Note, When: s.when(change.Time)})
+	}
+	subject := history.Subject{Namespace: f.Namespace, BusinessKey: f.BusinessKey}
+	if f.BusinessKey == "" && len(f.TaskIDs) == 1 {
+		subject.TaskID = f.TaskIDs[0]
+	}
+	if subject.BusinessKey == "" && subject.TaskID == "" {
+		v.HistoryNote = "This finding is about many tasks together, so there is no one timeline."
+	} else if v.History, err = s.historyView(ctx, subject); err != nil {
+		return nil, err
+	}
+	v.Evidence = s.chips(f, v.History)
+	return v, nil
+}
+
+// chips link each event of the argument to its raw form: on this page where it is listed, and else through the API.
+func (s *Server) chips(f finding.Finding, h *historyView) []chip {
+	chips := make([]chip, 0, len(f.Evidence))
+	for _, e := range f.Evidence {
+		c := chip{Says: e.Says, Type: plain(string(e.Type)), Worker: e.Worker, When: s.when(e.Time)}
+		anchor := anchorOf(event.Position{Topic: e.Topic, Partition: e.Partition, Offset: e.Offset, Index: e.Index})
+		switch {
+		case h.has(anchor):
+			c.Href = "#" + anchor
+		case e.TaskID != "":
+			c.Href = taskHref(e.TaskID) + "#" + anchor
+		}
+		chips = append(chips, c)
+	}
+	return chips
+}
+
+// remedies splits what mends a trouble into one item a sentence or clause, as the rules write them.
+func remedies(text string) []string {
+	var items []string
+	for part := range strings.SplitSeq(text, ";") {
+		if part = strings.TrimSpace(part); part != "" {
+			items = append(items, part)
+		}
+	}
+	return items
+}
+
+// mostListed is how many ids a fact lists before it only counts the rest.
+const mostListed = 12
+
+func (s *Server) facts(f finding.Finding) []fact {
+	first, last := s.when(f.FirstSeen), s.when(f.LastSeen)
+	facts := []fact{
+		{Name: "first seen", Items: []phrase{{Text: first.Full + ", " + first.Ago}}},
+		{Name: "last seen", Items: []phrase{{Text: last.Full + ", " + last.Ago}}},
+	}
+	if f.BusinessKey != "" {
+		facts = append(facts, fact{Name: "business key", Mono: true, Items: []phrase{{Text: f.BusinessKey, Href: keyHref(f.Namespace, f.BusinessKey)}}})
+	}
+	if f.Namespace != "" {
+		facts = append(facts, fact{Name: "namespace", Mono: true, Items: []phrase{{Text: f.Namespace, Href: findingsHref("namespace", f.Namespace)}}})
+	}
+	if f.Task != "" {
+		facts = append(facts, fact{Name: "task", Mono: true, Items: []phrase{{Text: f.Task, Href: findingsHref("task", f.Task)}}})
+	}
+	if len(f.TaskIDs) > 0 {
+		ids := fact{Name: "task ids", Mono: true}
+		for _, id := range f.TaskIDs[:min(len(f.TaskIDs), mostListed)] {
+			ids.Items = append(ids.Items, phrase{Text: id, Href: taskHref(id)})
+		}
+		if more := len(f.TaskIDs) - mostListed; more > 0 {
+			ids.Items = append(ids.Items, phrase{Text: "and " + number(more) + " more", Tone: "quiet"})
+		}
+		facts = append(facts, ids)
+	}
+	if f.Effects > 0 {
+		facts = append(facts, fact{Name: "times done", Items: []phrase{{Text: number(f.Effects)}}})
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Fields)) {
+		facts = append(facts, fact{Name: plain(name), Mono: true, Items: fieldItems(f.Fields[name])})
+	}
+	return facts
+}
+
+// fieldItems shows a rule's own field: text as it is, lists by item, the rest as JSON.
+func fieldItems(value any) []phrase {
+	switch v := value.(type) {
+	case nil:
+		return []phrase{{Text: "none", Tone: "quiet"}}
+	case string:
+		if v == "" {
+			return []phrase{{Text: "none", Tone: "quiet"}}
+		}
+		return []phrase{{Text: v}}
+	case []any:
+		var items []phrase
+		for _, item := range v[:min(len(v), mostListed)] {
+			items = append(items, fieldItems(item)...)
+		}
+		if more := len(v) - mostListed; more > 0 {
+			items = append(items, phrase{Text: "and " + number(more) + " more", Tone: "quiet"})
+		}
+		return items
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return []phrase{{Text: fmt.Sprint(value)}}
+	}
+	return []phrase{{Text: string(text)}}
+}
+
+// Bounds of what a person may write beside a change of state.
+const (
+	longestBy   = 100
+	longestNote = 2000
+)
+
+// changeOf checks a change of state that was asked for.
+func (s *Server) changeOf(id, state, by, note string) (finding.Change, error) {
+	by, note = strings.TrimSpace(by), strings.TrimSpace(note)
+	if by == "" {
+		by = "web"
+	}
+	switch {
+	case !slices.Contains(finding.States, finding.State(state)):
+		return finding.Change{}, badRequest(fmt.Sprintf("state: must be open, acknowledged or resolved, got %q", state))
+	case len(by) > longestBy || !utf8.ValidString(by):
+		return finding.Change{}, badRequest(fmt.Sprintf("by: must be at most %d bytes of UTF-8", longestBy))
+	case len(note) > longestNote || !utf8.ValidString(note):
+		return finding.Change{}, badRequest(fmt.Sprintf("note: must be at most %d bytes of UTF-8", longestNote))
+	}
+	return finding.Change{FindingID: id, Time: s.now().UTC(), To: finding.State(state), By: by, Note: note}, nil
+}
+
+// postState takes the form on a finding's page.
+func (s *Server) postState(c echo.Context) error {
+	change, err := s.changeOf(c.Param("id"), c.FormValue("state"), c.FormValue("by"), c.FormValue("note"))
+	if err != nil {
+		return err
+	}
+	if err := s.setState(c, change); err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, "/findings/"+url.PathEscape(change.FindingID))
+}
+
+func (s *Server) setState(c echo.Context, change finding.Change) error {
+	ctx, cancel := context.WithTimeout(c.Request().Context(), s.config.QueryTimeout)
+	defer cancel()
+	if err := s.store.SetFindingState(ctx, change); err != nil {
+		return err
+	}
+	s.cache.forget()
+	s.log.Info("finding changed", "finding", change.FindingID, "state", change.To)
+	return nil
+}

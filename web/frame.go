@@ -1,0 +1,157 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"html/template"
+	"net/http"
+	"time"
+
+	"auditor/event/finding"
+	"auditor/event/view"
+
+	"github.com/labstack/echo/v4"
+)
+
+// frame is what stands around every page.
+type frame struct {
+	Title, Site, Version string
+	Theme                string
+	Themes               []string
+	Stamp                string
+	Path                 string // of this page, for the way back
+	Rail                 []railEntry
+	Search               string
+	Evidence             evidenceLine
+	Refresh              int64 // milliseconds; 0: the page does not ask for news
+	Main                 template.HTML
+}
+
+type railEntry struct {
+	Name, Href, Key string
+	Current         bool
+	Count           int
+	Bad             bool
+}
+
+// evidenceLine says, on every page in the same place, whether what the page shows is all there is.
+type evidenceLine struct {
+	Text string
+	Tone string // warn, or empty
+	When when
+}
+
+// ledgerShared is how long the ledger's figures are shared: they change the slowest and cost the most.
+const ledgerShared = 3 * time.Second
+
+func (s *Server) frame(c echo.Context, drawn rendered) frame {
+	r := c.Request()
+	f := frame{
+		Title: drawn.title, Site: s.config.Title, Version: s.options.Version, Theme: themeOf(r), Themes: themes,
+		Stamp: s.renderer.stamp, Path: r.URL.RequestURI(), Search: visible(c.QueryParam("q")), Main: drawn.main,
+		Refresh: s.config.Refresh.Milliseconds(),
+	}
+	if r.Method != http.MethodGet {
+		f.Path = "/"
+	}
+	if drawn.section != "findings" && drawn.section != "search" {
+		f.Search = ""
+	}
+	f.Evidence = s.evidence(r.Context())
+	open, bad := s.openFindings(r.Context())
+	f.Rail = []railEntry{
+		{Name: "Now", Href: "/", Key: "n", Current: drawn.section == "now"},
+		{Name: "Findings", Href: "/findings", Key: "f", Current: drawn.section == "findings", Count: open, Bad: bad},
+		{Name: "Tasks", Href: "/tasks", Key: "t", Current: drawn.section == "tasks"},
+		{Name: "Workers", Href: "/workers", Key: "w", Current: drawn.section == "workers"},
+		{Name: "Evidence", Href: "/evidence", Key: "e", Current: drawn.section == "evidence"},
+	}
+	return f
+}
+
+func (s *Server) ledger(ctx context.Context) ([]view.Ledger, error) {
+	return ask(ctx, s.cache, "ledger", ledgerShared, s.store.Ledger)
+}
+
+func (s *Server) findingCounts(ctx context.Context) ([]view.FindingCount, error) {
+	return ask(ctx, s.cache, "counts", shared, s.store.FindingCounts)
+}
+
+func (s *Server) openFindings(ctx context.Context) (count int, bad bool) {
+	counts, err := s.findingCounts(ctx)
+	if err != nil {
+		return 0, false // the page itself, or the evidence line, says that the store is away
+	}
+	for _, n := range counts {
+		if n.State == finding.Open {
+			count += n.Count
+			bad = bad || (n.Rule == ruleRepeated && n.Severity == finding.Critical)
+		}
+	}
+	return count, bad
+}
+
+// evidence sums up what ingest reports and what the ledger proves. A green page over lost events would be a lie, so
+// whatever is not known to be complete is said.
+func (s *Server) evidence(ctx context.Context) evidenceLine {
+	ledger, err := s.ledger(ctx)
+	if err != nil {
+		return evidenceLine{Text: "evidence cannot be read: the store does not answer", Tone: "warn"}
+	}
+	var missing int64
+	var newest time.Time
+	for _, l := range ledger {
+		missing += l.Missing
+		if l.KafkaTime.After(newest) {
+			newest = l.KafkaTime
+		}
+	}
+	if missing > 0 {
+		return evidenceLine{Text: fmt.Sprintf("evidence is missing: %s", plural(int(missing), "record")), Tone: "warn"}
+	}
+	if s.options.IngestStatus == nil {
+		if newest.IsZero() {
+			return evidenceLine{Text: "no evidence yet"}
+		}
+		return evidenceLine{Text: "evidence stored up to " + s.clock(newest), When: s.when(newest)}
+	}
+	return s.ingestLine(s.options.IngestStatus())
+}
+
+// lateAfter is how long ago ingest may have looked for new records before its word is called late.
+const lateAfter = 15 * time.Second
+
+func (s *Server) ingestLine(partitions []view.Partition) evidenceLine {
+	if len(partitions) == 0 {
+		return evidenceLine{Text: "no evidence yet: no partition is being read", Tone: "warn"}
+	}
+	var lag int64
+	complete := s.now()
+	for _, p := range partitions {
+		if p.Problem != "" {
+			return evidenceLine{Text: fmt.Sprintf("evidence stands still in %s/%d: %s", visible(p.Topic), p.Partition, visible(p.Problem)), Tone: "warn"}
+		}
+		lag += p.Lag
+		upTo := p.Checked
+		if p.Lag > 0 {
+			upTo = p.Newest
+		}
+		if upTo.Before(complete) {
+			complete = upTo
+		}
+	}
+	line := evidenceLine{When: s.when(complete)}
+	switch late := s.now().Sub(complete); {
+	case complete.IsZero():
+		line = evidenceLine{Text: "evidence is not read yet", Tone: "warn"}
+	case late > lateAfter && lag > 0:
+		line.Text = fmt.Sprintf("evidence is late by %s: complete to %s", plural(int(lag), "record"), s.clock(complete))
+		line.Tone = "warn"
+	case late > lateAfter:
+		line.Text = "evidence is late: complete to " + s.clock(complete)
+		line.Tone = "warn"
+	default:
+		line.Text = "evidence complete to " + s.clock(complete)
+	}
+	return line
+}

@@ -1,0 +1,229 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"html/template"
+	"net/url"
+	"strconv"
+
+	"auditor/event"
+	"auditor/event/history"
+	"auditor/event/view"
+	"auditor/web/timeline"
+)
+
+// historyView is what is known of one key or task id: the drawing, the same as a table, and the events themselves.
+type historyView struct {
+	Wide, Narrow template.HTML
+	Note         string // said when the drawing leaves something out
+	Rows         []runRow
+	Events       []eventRow
+	Cut          string // said when there are more events than are read
+	Repeats      int
+	anchors      map[string]bool
+}
+
+func (h *historyView) has(anchor string) bool { return h != nil && h.anchors[anchor] }
+
+type runRow struct {
+	timeline.Row
+	Begin   when
+	Effects []effectRow
+	Href    string
+}
+
+type effectRow struct{ Text, Class, Href string }
+
+// eventRow is one event, with its raw form folded away.
+type eventRow struct {
+	Anchor string
+	Clock  string
+	When   when
+	Type   string
+	Worker string
+	TaskID string
+	Href   string // page of the task id
+	Says   string
+	Raw    string
+}
+
+// anchorOf names an event within a page.
+func anchorOf(p event.Position) string {
+	text := "e-" + url.PathEscape(p.Topic) + "-" + strconv.Itoa(int(p.Partition)) + "-" + strconv.FormatInt(p.Offset, 10)
+	if p.Index > 0 {
+		text += "-" + strconv.Itoa(int(p.Index))
+	}
+	return text
+}
+
+const (
+	wideDrawing   = 1000
+	narrowDrawing = 360
+	mostRows      = 500 // runs and events that a page lists
+)
+
+func (s *Server) historyView(ctx context.Context, subject history.Subject) (*historyView, error) {
+	events, err := s.store.SubjectEvents(ctx, subject, s.config.KeyEvents)
+	if err != nil {
+		return nil, err
+	}
+	h := history.Build(subject, events)
+	v := &historyView{Repeats: h.Repeats, anchors: map[string]bool{}}
+	if len(events) >= s.config.KeyEvents {
+		v.Cut = fmt.Sprintf("Only the newest %s events are read (web.key_events).", number(len(events)))
+	}
+	s.draw2(v, h)
+	for i, e := range h.Events {
+		if i == mostRows {
+			v.Cut += fmt.Sprintf(" The first %s events of %s are listed.", number(mostRows), number(len(h.Events)))
+			break
+		}
+		v.Events = append(v.Events, s.eventRow(e))
+		v.anchors[anchorOf(e.Position)] = true
+	}
+	return v, nil
+}
+
+// draw2 draws the history twice, for wide and for narrow screens; the style sheet shows one.
+func (s *Server) draw2(v *historyView, h *history.History) {
+	link := func(e *event.Event) string { return "#" + anchorOf(e.Position) }
+	wide := timeline.New(h, timeline.Options{ID: "w", Width: wideDrawing, Zone: s.zone, Link: link})
+	narrow := timeline.New(h, timeline.Options{ID: "n", Width: narrowDrawing, Zone: s.zone, Link: link})
+	v.Wide, v.Narrow = template.HTML(wide.SVG()), template.HTML(narrow.SVG()) //nolint:gosec // the drawing escapes what it writes
+	if drawn, all, left := wide.Summary(); left {
+		v.Note = fmt.Sprintf("%s of %s runs are drawn: the first, the last and the densest stretch.", number(drawn), number(all))
+	}
+	for i, row := range wide.Rows() {
+		if i == mostRows {
+			break
+		}
+		run := runRow{Row: row, Begin: s.when(row.Begin), Href: taskHref(row.TaskID)}
+		for _, e := range row.Effects {
+			run.Effects = append(run.Effects, effectRow{Text: e.Text, Class: e.Class, Href: link(e.Event)})
+		}
+		v.Rows = append(v.Rows, run)
+	}
+}
+
+func (s *Server) eventRow(e *event.Event) eventRow {
+	return eventRow{
+		Anchor: anchorOf(e.Position), Clock: s.clock(e.Time), When: s.when(e.Time), Type: plain(string(e.Type)),
+		Worker: e.Worker, TaskID: e.TaskID, Href: taskHref(e.TaskID), Says: says(e), Raw: eventText(e),
+	}
+}
+
+// says is what an event tells beside its type, in a few words.
+func says(e *event.Event) string {
+	switch {
+	case e.Effect != nil && e.Effect.Deduplicated:
+		return e.Effect.Name + ", dropped as a copy"
+	case e.Effect != nil && e.Effect.IdempotencyKey != "":
+		return e.Effect.Name + " under " + e.Effect.IdempotencyKey
+	case e.Effect != nil:
+		return e.Effect.Name
+	case e.Error != nil && e.Error.Message != "":
+		return e.Error.Type + ": " + e.Error.Message
+	case e.Error != nil:
+		return e.Error.Type
+	case e.Skip != nil:
+		return plain(e.Skip.Reason)
+	case e.Redelivered != nil && *e.Redelivered:
+		return "redelivered"
+	case e.Retries > 0:
+		return "retry " + strconv.Itoa(e.Retries)
+	}
+	return ""
+}
+
+// keyView is a business key or a task id with its whole history.
+type keyView struct {
+	Kind      string // business key, or task id
+	Name      string
+	Namespace string
+	Task      string
+	Sentence  []phrase
+	Leads     []phrase // from a task id to the keys it belongs to
+	Findings  []findingRow
+	History   *historyView
+	API       string
+}
+
+func (s *Server) keyPage(ctx context.Context, r request) (document, error) {
+	key := r.query.Get("key")
+	if key == "" {
+		return document{}, badRequest("key: say which business key, as in /keys?key=order:42")
+	}
+	subject := history.Subject{Namespace: r.query.Get("namespace"), BusinessKey: key}
+	v := keyView{Kind: "business key", Name: key, Namespace: subject.Namespace,
+		API: "/api/v1/keys?" + url.Values{"business_key": {key}, "namespace": {subject.Namespace}}.Encode()}
+	filter := view.FindingFilter{BusinessKey: key, Namespace: &subject.Namespace, Limit: mostListed}
+	return s.subjectPage(ctx, subject, v, filter)
+}
+
+func (s *Server) subjectPage(ctx context.Context, subject history.Subject, v keyView, filter view.FindingFilter) (document, error) {
+	var err error
+	if v.History, err = s.historyView(ctx, subject); err != nil {
+		return document{}, err
+	}
+	if len(v.History.Events) == 0 {
+		return document{}, notFound("Nothing is known of the " + v.Kind + " " + visible(subject.String()) + ".")
+	}
+	page, err := s.store.Findings(ctx, filter)
+	if err != nil {
+		return document{}, err
+	}
+	v.Findings = s.findingRows(page.Items)
+	v.Sentence = subjectSentence(v, page.Total)
+	if len(v.History.Rows) > 0 {
+		v.Task = v.History.Rows[0].Task
+	}
+	return document{Title: subject.String(), Section: "findings", Page: "key", View: v}, nil
+}
+
+func subjectSentence(v keyView, findings int) []phrase {
+	extra := 0
+	workers := map[string]bool{}
+	for _, r := range v.History.Rows {
+		workers[r.Worker] = true
+		for _, e := range r.Effects {
+			if e.Class == "extra" {
+				extra++
+			}
+		}
+	}
+	sentence := []phrase{{Text: plural(len(v.History.Rows), "run") + " on " + plural(len(workers), "worker")}}
+	switch {
+	case extra > 0:
+		sentence = append(sentence, phrase{Text: ", "}, phrase{Text: plural(extra, "effect") + " beyond the first", Tone: "bad"})
+	default:
+		sentence = append(sentence, phrase{Text: ", nothing done twice"})
+	}
+	if findings > 0 {
+		sentence = append(sentence, phrase{Text: "; "}, phrase{Text: plural(findings, "finding"), Href: "#findings"})
+	}
+	return append(sentence, phrase{Text: "."})
+}
+
+// taskIDPage shows one task id. Where it belongs to one business key and nothing else, it leads there: that page has
+// the other copies too.
+func (s *Server) taskIDPage(ctx context.Context, r request) (document, error) {
+	id := r.query.Get("id")
+	if id == "" {
+		return document{}, badRequest("id: say which task id, as in /tasks/id?id=7c9e")
+	}
+	refs, err := s.store.TaskRefs(ctx, id)
+	if err != nil {
+		return document{}, err
+	}
+	subject := history.Subject{TaskID: id}
+	v := keyView{Kind: "task id", Name: id, API: "/api/v1/events?" + url.Values{"task_id": {id}}.Encode()}
+	for _, ref := range refs {
+		subject.Namespace = ref.Namespace
+		if ref.BusinessKey != "" {
+			v.Leads = append(v.Leads, phrase{Text: ref.BusinessKey, Href: keyHref(ref.Namespace, ref.BusinessKey)})
+		}
+	}
+	v.Namespace = subject.Namespace
+	return s.subjectPage(ctx, subject, v, view.FindingFilter{Task: id, Limit: mostListed})
+}

@@ -1,0 +1,61 @@
+package web
+
+import (
+	"context"
+	"time"
+
+	"auditor/event"
+	"auditor/event/finding"
+	"auditor/event/history"
+	"auditor/event/view"
+)
+
+// Store is all that the pages and the API read and change.
+type Store interface {
+	Findings
+	Histories
+	Figures
+}
+
+// Findings holds what the rules found, and what became of it.
+type Findings interface {
+	// Findings lists what the filter chooses. A cursor that was not given out is view.ErrCursor.
+	Findings(ctx context.Context, filter view.FindingFilter) (view.FindingPage, error)
+	// Finding gives one finding, or view.ErrNotFound.
+	Finding(ctx context.Context, id string) (finding.Finding, error)
+	// FindingLog gives the changes of a finding's state, the oldest first.
+	FindingLog(ctx context.Context, id string) ([]finding.Change, error)
+	// SetFindingState moves a finding to a state and logs it. Its Time and To, By and Note are taken from change, From
+	// from the store. Moving a finding to the state that it is in changes nothing but the log.
+	SetFindingState(ctx context.Context, change finding.Change) error
+	// FindingValues gives what the filters can be set to.
+	FindingValues(ctx context.Context) (view.FindingValues, error)
+}
+
+// Histories holds the events of each key and task.
+type Histories interface {
+	// SubjectEvents gives the events of a subject in order of time, the newest limit of them. It follows task ids: an
+	// event without a key whose task id is known to belong to the key is among the key's events.
+	SubjectEvents(ctx context.Context, subject history.Subject, limit int) ([]event.Event, error)
+	// TaskEvents gives the events of a task id in any namespace, in order of time, the newest limit of them.
+	TaskEvents(ctx context.Context, taskID string, limit int) ([]event.Event, error)
+	// TaskRefs gives the names and business keys that a task id goes by, in any namespace.
+	TaskRefs(ctx context.Context, taskID string) ([]view.TaskRef, error)
+	// Search finds what a text may be: a business key or the beginning of one, a task id, a request id, a worker.
+	Search(ctx context.Context, text string, limit int) ([]view.Hit, error)
+}
+
+// Figures holds what the pages count.
+type Figures interface {
+	FindingCounts(ctx context.Context) ([]view.FindingCount, error)
+	// Changes gives the latest changes of findings' states, the newest first.
+	Changes(ctx context.Context, limit int) ([]view.LoggedChange, error)
+	// ExtraEffects counts effects beyond the first, from a time on, by slots of the given length.
+	ExtraEffects(ctx context.Context, from time.Time, slot time.Duration) ([]view.ExtraEffects, error)
+	// Activity counts what tasks did, from a time on, by slots of the given length, whole minutes.
+	Activity(ctx context.Context, from time.Time, slot time.Duration) ([]view.Activity, error)
+	Workers(ctx context.Context, limit int) ([]view.Worker, error)
+	Ledger(ctx context.Context) ([]view.Ledger, error)
+	Rejects(ctx context.Context, filter view.RejectFilter) ([]event.Reject, error)
+	RejectCounts(ctx context.Context) ([]view.RejectCount, error)
+}

@@ -1,0 +1,381 @@
+package timeline
+
+import (
+	"bytes"
+	"fmt"
+	"html"
+	"strings"
+	"time"
+	"unicode"
+
+	"auditor/event"
+	"auditor/event/history"
+)
+
+// SVG draws the timeline. All text from outside is escaped.
+func (t *Timeline) SVG() []byte {
+	p := &pen{id: t.options.ID}
+	height := t.place()
+	p.open(t.options.Width, height, t.title(), t.describe())
+	p.patterns()
+	if len(t.scale.stretches) > 0 {
+		t.drawOverlaps(p, height)
+		t.drawAxis(p, height)
+		t.drawSent(p)
+		t.drawLanes(p)
+		for _, g := range t.gaps {
+			t.drawGap(p, g)
+		}
+		for _, l := range t.lanes {
+			for _, row := range l.rows {
+				t.drawRow(p, row)
+			}
+		}
+	}
+	p.write("</svg>\n")
+	return p.out.Bytes()
+}
+
+func (t *Timeline) title() string { return "Timeline of " + t.history.Subject.String() }
+
+func (t *Timeline) describe() string {
+	drawn, all, left := t.Summary()
+	if left {
+		return fmt.Sprintf("%d of %d runs: the first, the last and the densest stretch. The table below has them all.", drawn, all)
+	}
+	return fmt.Sprintf("%d runs on %d lanes. The table below says the same.", all, len(t.lanes))
+}
+
+// drawOverlaps shades the stretches in which two runs were under way, through all lanes.
+func (t *Timeline) drawOverlaps(p *pen, height float64) {
+	for _, s := range t.overlap {
+		left, right := t.scale.x(s.from), t.scale.x(s.to)
+		p.write(`<g class="tl-overlap"><title>%s</title><rect x="%.1f" y="%d" width="%.1f" height="%.1f"/>`,
+			clean("two runs under way at once for "+Length(s.length())), left, axisHeight, max(right-left, 2), height-axisHeight-18)
+		if text := "overlap " + short(s.length()); right-left > width(text) {
+			p.text((left+right)/2, height-5, "middle", "tl-note", text)
+		}
+		p.write("</g>")
+	}
+}
+
+func (t *Timeline) drawAxis(p *pen, height float64) {
+	zone := t.options.Zone
+	if !t.narrow() {
+		p.text(0, 14, "start", "tl-zone", t.scale.stretches[0].from.In(zone).Format("2 Jan 2006, MST"))
+	}
+	free := 0.0 // where the next label may begin
+	for i, s := range t.scale.stretches {
+		for _, k := range s.ticks(zone) {
+			x := t.scale.x(k.at)
+			if s.length() <= 0 {
+				x = (s.left + s.right) / 2
+			}
+			p.write(`<path class="tl-grid" d="M%.1f %dV%.1f"/>`, x, axisHeight-8, height-18)
+			if at := max(x-width(k.label)/2, 0); at >= free || (at+6 >= free && i == 0) {
+				at = max(at, t.scale.left-8)
+				at = min(at, float64(t.options.Width)-width(k.label))
+				p.text(at, 14, "start", "tl-tick", k.label)
+				free = at + width(k.label) + 10
+			}
+		}
+	}
+	for _, f := range t.scale.folds {
+		t.drawFold(p, f, height)
+	}
+}
+
+// drawFold draws a break: the axis is cut by two slanted strokes, and the length left out stands beside them.
+func (t *Timeline) drawFold(p *pen, f fold, height float64) {
+	text, full := short(f.length()), "nothing for "+Length(f.length())
+	if f.hidden > 0 {
+		text, full = fmt.Sprintf("%d runs", f.hidden), fmt.Sprintf("%d runs in %s, not drawn", f.hidden, Length(f.length()))
+	}
+	middle := (f.left + f.right) / 2
+	p.write(`<g class="tl-fold"><title>%s</title><rect x="%.1f" y="%d" width="%.1f" height="%.1f" fill="url(#%s)"/>`,
+		clean(full), f.left+4, axisHeight-6, max(f.right-f.left-8, 1), height-axisHeight-12, p.name("break"))
+	p.write(`<path d="M%.1f %dl4 -8M%.1f %dl4 -8"/>`, middle-5, axisHeight-3, middle+1, axisHeight-3)
+	if width(text) < f.right-f.left+36 {
+		p.text(middle, height-5, "middle", "tl-note", text)
+	}
+	p.write("</g>")
+}
+
+func (t *Timeline) drawSent(p *pen) {
+	sent := t.sent()
+	if len(sent) == 0 {
+		return
+	}
+	y := float64(axisHeight) + t.sentHeight() - 14
+	t.drawName(p, "published", "", y-16, false)
+	for _, e := range sent {
+		x := t.scale.x(e.Time)
+		p.link(t.link(e), func() {
+			p.write(`<g class="tl-sent"><title>%s</title><path d="M%.1f %.1fl-6 -9h12z"/></g>`,
+				clean(fmt.Sprintf("published %s as task id %s", t.clock(e.Time), e.TaskID)), x, y+4)
+		})
+	}
+}
+
+// drawLanes draws each lane's name, its ground line, and when its worker was heard of.
+func (t *Timeline) drawLanes(p *pen) {
+	for _, l := range t.lanes {
+		name := l.name
+		switch {
+		case l.heap:
+			name = "many workers"
+		case name == "":
+			name = "worker not told"
+		}
+		top := l.top
+		if t.narrow() {
+			top += 16
+		}
+		t.drawName(p, name, l.name, l.top, true)
+		y := top + barTop + barHeight/2
+		for range l.rows {
+			p.write(`<path class="tl-lane" d="M%.1f %.1fH%d"/>`, t.scale.left, y, t.options.Width)
+			y += rowHeight
+		}
+		t.drawHeard(p, l.name, top+barTop+barHeight/2)
+	}
+}
+
+func (t *Timeline) drawHeard(p *pen, worker string, y float64) {
+	for _, h := range t.options.Heard {
+		if h.Worker != worker || worker == "" {
+			continue
+		}
+		left, right := t.scale.x(h.First), t.scale.x(h.Last)
+		p.write(`<path class="tl-heard" d="M%.1f %.1fH%.1f"><title>%s</title></path>`, left, y, max(right, left+1),
+			clean(fmt.Sprintf("%s heard of until %s", worker, t.clock(h.Last))))
+	}
+}
+
+func (t *Timeline) drawName(p *pen, name, full string, top float64, mono bool) {
+	class := "tl-name"
+	if !mono {
+		class = "tl-note"
+	}
+	y, room := top+barTop+barHeight/2+4, float64(labelWidth-14)
+	if t.narrow() {
+		y, room = top+12, float64(t.options.Width-20)
+	}
+	if full == "" {
+		full = name
+	}
+	p.write(`<g><title>%s</title>`, clean(full))
+	p.text(0, y, "start", class, fit(name, room/7.3))
+	p.write("</g>")
+}
+
+// drawGap draws the time that led to a run: from the run before, down to the lane of the new one, and along it.
+func (t *Timeline) drawGap(p *pen, g gap) {
+	from, seen := t.rowOf(g.from)
+	to, drawn := t.rowOf(g.to)
+	left, right := t.scale.x(g.span.from), t.scale.x(g.span.to)
+	if !seen || !drawn || right-left < 14 {
+		return
+	}
+	const middle = barTop + barHeight/2
+	p.write(`<g class="tl-gap"><title>%s</title>`, clean(fmt.Sprintf("run %d came %s", g.to.Number, g)))
+	if from != to {
+		p.write(`<path class="tl-drop" d="M%.1f %.1fV%.1f"/>`, left, from+middle, to+middle)
+	}
+	p.write(`<path d="M%.1f %.1fH%.1fm-5 -3.5l5 3.5l-5 3.5"/>`, left, to+middle, right-1)
+	texts := []string{short(g.length())}
+	if name := g.timeOut(); name != "" {
+		texts = append([]string{texts[0] + " · " + name}, texts...)
+	}
+	for _, text := range texts {
+		if width(text) < right-left-4 {
+			p.text((left+right)/2, to+middle+16, "middle", "tl-length", text)
+			break
+		}
+	}
+	p.write("</g>")
+}
+
+// drawRow draws the runs of one row: bars first, marks upon them, and names as far as there is room before the next.
+func (t *Timeline) drawRow(p *pen, row []*history.Run) {
+	top, _ := t.rowOf(row[0])
+	free := 0.0 // where the next name may begin
+	for i, r := range row {
+		t.drawBar(p, r, top)
+		left := t.scale.x(r.Begin())
+		limit := float64(t.options.Width)
+		if i+1 < len(row) {
+			limit = t.scale.x(row[i+1].Begin()) - 6
+		}
+		for _, name := range names(r) {
+			at := left
+			if i+1 == len(row) {
+				at = min(at, limit-width(name))
+			}
+			if at >= max(free, t.scale.left-2) && at+width(name) <= limit {
+				p.text(at, top+11, "start", "tl-run-name", name)
+				free = at + width(name) + 8
+				break
+			}
+		}
+	}
+	edge := 0.0
+	for _, r := range row {
+		for _, m := range t.marks[r] {
+			edge = t.drawMark(p, m, top, edge)
+		}
+	}
+}
+
+// drawBar draws one run: a thin line while it waited at its worker, a bar from its start to its end.
+func (t *Timeline) drawBar(p *pen, r *history.Run, top float64) {
+	s := alive(r)
+	begin, left, right := t.scale.x(r.Begin()), t.scale.x(s.from), t.scale.x(s.to)
+	y := top + barTop
+	p.write(`<g class="tl-run tl-%s"><title>%s</title>`, shape(r), clean(t.sentence(r)))
+	if left-begin > 1 {
+		p.write(`<path class="tl-wait" d="M%.1f %.1fH%.1f"/>`, begin, y+barHeight/2, left)
+	}
+	width := max(right-left, 5)
+	switch shape(r) {
+	case "hatched":
+		p.write(`<rect class="tl-outline" x="%.1f" y="%.1f" width="%.1f" height="%d" fill="url(#%s)"/>`, left, y, width, barHeight, p.name("hatch"))
+	case "open":
+		p.write(`<rect x="%.1f" y="%.1f" width="%.1f" height="%d"/>`, left, y, max(right-left, 2), barHeight)
+		p.write(`<rect x="%.1f" y="%.1f" width="%d" height="%d" fill="url(#%s)"/>`, left+max(right-left, 2), y, fadeWidth-8, barHeight, p.name("fade"))
+	default:
+		p.write(`<rect x="%.1f" y="%.1f" width="%.1f" height="%d" rx="1.5"/>`, left, y, width, barHeight)
+	}
+	p.write("</g>")
+}
+
+// shape is how a run's bar is drawn.
+func shape(r *history.Run) string {
+	switch {
+	case r.End == nil:
+		return "open"
+	case r.Succeeded():
+		return "solid"
+	case r.End.Type == event.Skipped, r.End.Type == event.Revoked, r.End.Type == event.Rejected:
+		return "aside"
+	}
+	return "hatched"
+}
+
+// drawMark draws one effect, a little to the right where it would cover the one before; edge is where that one ends.
+func (t *Timeline) drawMark(p *pen, m mark, top, edge float64) float64 {
+	const half = 9.0
+	x := t.scale.x(m.event.Time)
+	if x-half < edge && x+half > edge-2*half {
+		x = edge + half - 3
+	}
+	x = min(x, float64(t.options.Width)-half-1)
+	y := top + barTop + barHeight/2
+	p.link(t.link(m.event), func() {
+		p.write(`<g class="tl-mark tl-%s"><title>%s</title>`, kindClass[m.kind], clean(m.String()+", at "+t.clock(m.event.Time)))
+		p.write(`<path d="M%.1f %.1fl%.0f %.0fl-%.0f %.0fl-%.0f -%.0fz"/>`, x, y-half, half, half, half, half, half, half)
+		if m.kind != dropped && m.number < 100 {
+			p.text(x, y+3.5, "middle", "", fmt.Sprint(m.number))
+		}
+		p.write("</g>")
+	})
+	return x + half
+}
+
+// sentence says in words what a bar shows.
+func (t *Timeline) sentence(r *history.Run) string {
+	text := fmt.Sprintf("run %d of %s, from %s", r.Number, taskName(r), t.clock(r.Begin()))
+	if r.Worker != "" {
+		text += " on " + r.Worker
+	}
+	if redelivered(r) {
+		text += ", redelivered"
+	}
+	text += ": " + outcome(r)
+	if r.End != nil {
+		return text + " after " + Length(alive(r).length())
+	}
+	return text + ", last sign at " + t.clock(r.LastSeen())
+}
+
+func (t *Timeline) clock(at time.Time) string {
+	return at.In(t.options.Zone).Format("15:04:05.000 MST")
+}
+
+func (t *Timeline) link(e *event.Event) string {
+	if t.options.Link == nil {
+		return ""
+	}
+	return t.options.Link(e)
+}
+
+// pen writes the drawing.
+type pen struct {
+	out bytes.Buffer
+	id  string
+}
+
+func (p *pen) write(format string, args ...any) { fmt.Fprintf(&p.out, format, args...) }
+
+func (p *pen) name(s string) string { return "tl-" + p.id + s }
+
+func (p *pen) open(width int, height float64, title, description string) {
+	p.write(`<svg class="tl" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %.0f" role="img" aria-labelledby="%s %s">`,
+		width, height, p.name("title"), p.name("desc"))
+	p.write(`<title id="%s">%s</title><desc id="%s">%s</desc>`, p.name("title"), clean(title), p.name("desc"), clean(description))
+}
+
+// patterns defines how failed runs, runs without an end, and breaks are filled. They take the class's colour.
+func (p *pen) patterns() {
+	p.write(`<defs><pattern id="%s" class="tl-hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">`+
+		`<path d="M1 0V5" stroke="currentColor" stroke-width="2"/></pattern>`, p.name("hatch"))
+	p.write(`<pattern id="%s" class="tl-break" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(-30)">`+
+		`<path d="M1 0V6" stroke="currentColor" stroke-width="1"/></pattern>`, p.name("break"))
+	p.write(`<linearGradient id="%s" class="tl-fade"><stop offset="0" stop-color="currentColor"/>`+
+		`<stop offset="1" stop-color="currentColor" stop-opacity="0"/></linearGradient></defs>`, p.name("fade"))
+}
+
+func (p *pen) text(x, y float64, anchor, class, text string) {
+	p.write(`<text x="%.1f" y="%.1f"`, x, y)
+	if anchor != "start" {
+		p.write(` text-anchor="%s"`, anchor)
+	}
+	if class != "" {
+		p.write(` class="%s"`, class)
+	}
+	p.write(`>%s</text>`, clean(text))
+}
+
+func (p *pen) link(address string, inside func()) {
+	if address == "" {
+		inside()
+		return
+	}
+	p.write(`<a href="%s">`, html.EscapeString(address))
+	inside()
+	p.write("</a>")
+}
+
+// width is about how wide a text is in the drawing's small type.
+func width(text string) float64 { return 5.9 * float64(len([]rune(text))) }
+
+// fit cuts a text to so many characters; the whole of it stands in the title beside.
+func fit(text string, most float64) string {
+	runes := []rune(text)
+	if float64(len(runes)) <= most {
+		return text
+	}
+	return string(runes[:max(int(most)-1, 1)]) + "…"
+}
+
+// clean escapes a text from outside, and shows what would be invisible in it or turn the text around it.
+func clean(text string) string {
+	text = strings.ToValidUTF8(text, "\ufffd")
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+			return '\ufffd'
+		}
+		return r
+	}, text)
+	return html.EscapeString(text)
+}

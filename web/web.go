@@ -1,0 +1,138 @@
+// Package web serves the dashboard, the JSON API, the metrics and the health checks over HTTP.
+//
+// Pages are rendered on the server and complete without scripts; a small module in the browser asks for the same page
+// again every few seconds and mends what changed. What is read from the store is shared for a second between all who
+// ask for the same, so that many open tabs cost the store no more than one. Nothing here writes but the change of a
+// finding's state.
+//
+// A Server is safe for concurrent use. It listens on nothing itself: the caller serves Handler, and calls Close after
+// its HTTP server has stopped.
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"auditor/event/view"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Options are what a Server needs from the program around it. The zero value serves.
+type Options struct {
+	Log *slog.Logger // nil: discard
+
+	// IngestStatus says where ingest stands in each partition that this process reads. nil: ingest runs elsewhere, and
+	// the pages know only what the ledger in the store proves.
+	IngestStatus func() []view.Partition
+
+	Checks     []Check               // what readiness rests on
+	Registerer prometheus.Registerer // nil: the server's own metrics are not registered
+	Gatherer   prometheus.Gatherer   // nil: no /metrics
+	Version    string                // shown at the foot of the rail
+	Now        func() time.Time      // nil: time.Now
+}
+
+// Server is the dashboard and the API.
+type Server struct {
+	config   Config
+	store    Store
+	options  Options
+	log      *slog.Logger
+	now      func() time.Time
+	zone     *time.Location
+	hosts    hostGuard
+	origins  *http.CrossOriginProtection
+	renderer *renderer
+	cache    *cache
+	metrics  *metrics
+	echo     *echo.Echo
+}
+
+// New wires a server. It reads nothing and starts nothing.
+func New(config Config, store Store, options Options) (*Server, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	if store == nil {
+		return nil, errors.New("web: no store")
+	}
+	zone, err := time.LoadLocation(config.TimeZone)
+	if err != nil {
+		return nil, fmt.Errorf("time zone: %w", err)
+	}
+	renderer, err := newRenderer()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		config: config, store: store, options: options, log: options.Log, now: options.Now, zone: zone,
+		hosts: newHostGuard(config), origins: http.NewCrossOriginProtection(), renderer: renderer,
+		cache: newCache(config.QueryTimeout), metrics: newMetrics(options.Registerer),
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if err := s.origins.AddTrustedOrigin(config.origin()); config.BaseURL != "" && err != nil {
+		return nil, fmt.Errorf("base_url: %w", err)
+	}
+	s.echo = s.routes()
+	return s, nil
+}
+
+// Handler answers every request.
+func (s *Server) Handler() http.Handler { return s.echo }
+
+// Close stops the queries that still run for requests which have gone away, and waits for them or for ctx.
+func (s *Server) Close(ctx context.Context) error { return s.cache.close(ctx) }
+
+func (s *Server) routes() *echo.Echo {
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.Logger.SetOutput(discard{})
+	e.HTTPErrorHandler = s.answerError
+	e.Use(s.observe, s.guard)
+
+	e.GET("/", s.page(s.nowPage))
+	e.GET("/findings", s.page(s.findingsPage))
+	e.GET("/findings/:id", s.page(s.findingPage))
+	e.POST("/findings/:id/state", s.postState)
+	e.GET("/keys", s.page(s.keyPage))
+	e.GET("/tasks", s.page(s.tasksPage))
+	e.GET("/tasks/id", s.page(s.taskIDPage))
+	e.GET("/workers", s.page(s.workersPage))
+	e.GET("/evidence", s.page(s.evidencePage))
+	e.GET("/search", s.searchPage)
+	e.POST("/theme", s.postTheme)
+	e.GET("/static/:file", s.staticFile)
+
+	api := e.Group("/api/v1")
+	api.GET("/findings", s.apiFindings)
+	api.GET("/findings/:id", s.apiFinding)
+	api.POST("/findings/:id/state", s.apiState)
+	api.GET("/keys", s.apiKey)
+	api.GET("/events", s.apiEvents)
+	api.GET("/rejects", s.apiRejects)
+	api.GET("/status", s.apiStatus)
+	api.Any("/*", func(echo.Context) error { return notFound("there is no such call; docs/api.md lists them") })
+
+	e.GET("/livez", s.livez)
+	e.GET("/readyz", s.readyz)
+	if s.options.Gatherer != nil {
+		e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(s.options.Gatherer, promhttp.HandlerOpts{})))
+	}
+	return e
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
