@@ -45,6 +45,9 @@ func TestCases(t *testing.T) {
 			expect := read[expectation](t, file)
 			found := evaluate(t, "testdata/cases/"+name+".jsonl", expect.AsOf, event.DecoderConfig{})
 			check(t, expect, found)
+			for _, f := range found {
+				t.Log(f["severity"], f["title"], "|", f["explanation"])
+			}
 		})
 	}
 }

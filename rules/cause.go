@@ -74,49 +74,49 @@ func (j *judge) redelivery(c *copyOf) {
 	if first.End != nil {
 		c.evidence = append(c.evidence, quote(first.End, "the earlier run's end"))
 	}
-	between := fmt.Sprintf("%s later", span(c.gap))
+	after := span(c.gap) + " after the delivery before"
 	if c.timeout != "" {
-		between += ", which fits " + c.timeout + ","
+		after += ", which fits " + c.timeout
 	}
 	grew := first.Retries >= 0 && again.Retries > first.Retries
 	switch {
 	case retriedInto(first, again):
 		c.cause = retriedAfterEffect
-		c.why = fmt.Sprintf("Then a later step of the same run ended in %s, the task was tried again %s, and", failure(first.End), span(c.gap)+" after that run began")
+		c.why = fmt.Sprintf("A later step of the same run ended in %s at %s, so the task was tried again, and", failure(first.End), clock(first.End.Time))
 	case lost(first.End):
 		c.cause = workerLost
-		c.why = fmt.Sprintf("The process that held the run was reported lost at %s, before the task was acknowledged; the broker delivered it again %s, and", clock(first.End.Time), between)
+		c.why = fmt.Sprintf("The process was reported lost at %s, before the task was acknowledged; the broker delivered it again (%s), and", clock(first.End.Time), after)
 	case first.LastSeen().After(again.Begin()):
 		c.cause = redeliveredWhileRunning
-		c.why = fmt.Sprintf("The same task was delivered again %s, while that run was still alive (it was heard of until %s), and", between, clock(first.LastSeen()))
+		c.why = fmt.Sprintf("While that run was still alive (until %s), the same task was delivered again at %s (%s), and", clock(first.LastSeen()), clock(again.Begin()), after)
 	case first.Succeeded():
 		c.cause = redeliveredAfterSuccess
-		c.why = fmt.Sprintf("That run had ended in success at %s, but its acknowledgement did not reach the broker, which delivered the same task again %s, and", clock(first.End.Time), between)
+		c.why = fmt.Sprintf("That run had ended in success at %s, but its acknowledgement did not reach the broker, which delivered the same task again at %s, and", clock(first.End.Time), clock(again.Begin()))
 	case first.End != nil:
 		c.cause = retriedAfterEffect
-		c.why = fmt.Sprintf("Then that run ended in %s, the task went back into the queue, and", failure(first.End))
+		c.why = fmt.Sprintf("That run ended in %s at %s, so the task went back into the queue, and", failure(first.End), clock(first.End.Time))
 	default:
-		j.unfinished(c, between, grew)
+		j.unfinished(c, after, grew)
 	}
 }
 
 // unfinished names the cause when the earlier run has no end, and nothing of it comes after the further delivery.
-func (j *judge) unfinished(c *copyOf, between string, grew bool) {
+func (j *judge) unfinished(c *copyOf, after string, grew bool) {
 	first, again := c.earlier.run, c.later.run
 	l := j.pulse.of(j.history.Subject.Namespace, first, again.Begin())
 	switch {
 	case l.state == alive:
 		c.cause = redeliveredWhileRunning
-		c.why = fmt.Sprintf("The same task was delivered again %s, while that run had not ended and its worker was alive (%s), and", between, l.why)
-	case grew && l.why == "nothing was heard from it again", grew && l.state == unknown:
+		c.why = fmt.Sprintf("While that run had not ended and its worker was alive (last heard of at %s), the same task was delivered again at %s (%s), and", clock(l.lastHeard), clock(again.Begin()), after)
+	case grew && l.why == silent, grew && l.state == unknown:
 		c.cause = redeliveredWhileRunning
-		c.why = fmt.Sprintf("The same task was started again %s under a higher attempt number, with no retry or failure in between: its lease or lock ran out, and", between)
+		c.why = fmt.Sprintf("The same task was started again at %s (%s) under a higher attempt number, with no retry or failure in between: its lease or lock ran out, and", clock(again.Begin()), after)
 	case l.state == gone:
 		c.cause = workerLost
-		c.why = fmt.Sprintf("Its worker was gone before it could acknowledge (%s, last at %s); the broker delivered the same task again %s, and", l.why, clock(l.lastHeard), between)
+		c.why = fmt.Sprintf("The worker was gone before it could acknowledge (%s, last heard of at %s); the broker delivered the same task again at %s (%s), and", l.why, clock(l.lastHeard), clock(again.Begin()), after)
 	default:
 		c.cause = unknownCause
-		c.why = fmt.Sprintf("That run has no end, and the events do not tell which worker held it; the task was delivered again %s, and", between)
+		c.why = fmt.Sprintf("That run has no end, and the events do not tell which worker held it; the task was delivered again at %s (%s), and", clock(again.Begin()), after)
 	}
 }
 

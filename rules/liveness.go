@@ -43,6 +43,9 @@ const (
 	unknown lifeState = "unknown"
 )
 
+// silent is the weakest sign of a worker's death: it may just have had nothing to say.
+const silent = "nothing was heard from it again"
+
 // minSilence is the shortest silence that counts as a worker's death, whatever its usual interval.
 const minSilence = 5 * time.Second
 
@@ -56,7 +59,7 @@ func (p pulse) of(namespace string, r *history.Run, t time.Time) life {
 	}
 	end := r.LastSeen()
 	signals := p.process(namespace, r)
-	l := life{state: gone, lastHeard: end, why: "nothing was heard from it again"}
+	l := life{state: gone, lastHeard: end, why: silent}
 	usual := usualGap(signals, end)
 	for _, s := range signals {
 		if !s.Lost.IsZero() && !s.Lost.Before(end) {

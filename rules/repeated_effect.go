@@ -124,12 +124,13 @@ func (j *judge) repeatedEffect(d deed, of []done) finding.Finding {
 
 func (j *judge) explainRepeat(d deed, of []done, main copyOf, copies []copyOf, keys []string, sameKey bool) string {
 	var b strings.Builder
-	what := "did " + d.effect
+	did, again := "did it", "did "+d.effect+" again"
 	if d.effect == "" {
-		what = "ran " + d.task + " to success"
+		did, again = "ran it to success", "ran it to success again"
 	}
-	fmt.Fprintf(&b, "%s %s it at %s. %s %s again at %s. ", workerOf(main.earlier.run), "first "+pastOf(d), clock(main.earlier.event.Time),
-		main.why, workerOf(main.later.run)+" "+what, clock(main.later.event.Time))
+	first := main.earlier
+	fmt.Fprintf(&b, "%s, which had the task from %s, first %s at %s. %s %s %s at %s. ", workerOf(first.run), clock(first.run.Begin()), did,
+		clock(first.event.Time), main.why, workerOf(main.later.run), again, clock(main.later.event.Time))
 	if n := len(copies) - 1; n > 0 {
 		fmt.Fprintf(&b, "In all it happened %s between %s and %s", times(len(of)), clock(of[0].event.Time), clock(of[len(of)-1].event.Time))
 		if all := causesOf(copies); len(all) > 1 {
@@ -149,14 +150,7 @@ func (j *judge) explainRepeat(d deed, of []done, main copyOf, copies []copyOf, k
 	default:
 		fmt.Fprintf(&b, "The copies carried %d different idempotency keys, so no receiver could tell that they were copies.", len(keys))
 	}
-	return b.String()
-}
-
-func pastOf(d deed) string {
-	if d.effect == "" {
-		return "finished"
-	}
-	return "did"
+	return sameDay(b.String())
 }
 
 func repeatEvidence(of []done, main copyOf) []finding.Evidence {

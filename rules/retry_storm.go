@@ -74,7 +74,7 @@ func (j *judge) retryLoop(id string, retries, densest []*event.Event) finding.Fi
 	f.Explanation = fmt.Sprintf("The task id %s retried %d times between %s and %s; up to %d in a minute are usual for no task that backs off.",
 		id, len(densest), clock(first.Time), clock(last.Time), j.config.RetryLoop.Retries-1)
 	if t := errorType(last); t != "" {
-		f.Explanation += fmt.Sprintf(" It ended with %s each time it was last seen.", t)
+		f.Explanation += fmt.Sprintf(" The last of them failed with %s.", t)
 	}
 	return f
 }
@@ -180,6 +180,7 @@ func lockStepFinding(of [4]string, waves []history.Wave) finding.Finding {
 	if peak.ErrorType != "" {
 		f.Explanation += fmt.Sprintf(" They fail with %s.", peak.ErrorType)
 	}
+	f.Explanation = sameDay(f.Explanation)
 	return f
 }
 

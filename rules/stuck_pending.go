@@ -158,7 +158,7 @@ func (j *judge) stuck(w waiting) finding.Finding {
 	}
 	if w.run != nil {
 		f.Evidence = append([]finding.Evidence{quote(beginOf(w.run), "its last delivery")}, f.Evidence...)
-		l := j.pulse.of(s.Namespace, w.run, w.last.Time)
+		l := j.pulse.of(s.Namespace, w.run, later(w.last.Time, j.asOf.Add(-recently)))
 		if w.run.End != nil && lost(w.run.End) {
 			l = life{gone, w.run.End.Time, "it was reported lost"}
 		}
@@ -173,9 +173,12 @@ func (j *judge) stuck(w waiting) finding.Finding {
 	if f.Evidence[0].EventID == f.Evidence[len(f.Evidence)-1].EventID {
 		f.Evidence = f.Evidence[:1]
 	}
-	f.Explanation = b.String()
+	f.Explanation = sameDay(b.String())
 	return f
 }
+
+// recently is how long ago a worker that counts as alive was heard of.
+const recently = 5 * time.Minute
 
 var phaseWords = map[history.Phase]string{
 	history.PhaseSent: "published", history.PhaseReceived: "received", history.PhaseStarted: "started", history.PhaseRetry: "waiting for its next attempt",

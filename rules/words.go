@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -40,6 +41,20 @@ func span(d time.Duration) string {
 	}
 	return strings.Join(append(parts, fmt.Sprintf("%d s", d/time.Second%60)), " ")
 }
+
+// sameDay leaves out the date of moments on the day that was named last, so that a text reads as it would be told.
+func sameDay(text string) string {
+	named := ""
+	return date.ReplaceAllStringFunc(text, func(d string) string {
+		if d == named {
+			return ""
+		}
+		named = d
+		return d
+	})
+}
+
+var date = regexp.MustCompile(`\d{4}-\d{2}-\d{2} `)
 
 func times(n int) string {
 	if n == 2 {
