@@ -46,7 +46,7 @@ func serveChild(arguments []string) error {
 	flags.StringVar(&config.Socket, "socket", "", "path of the unix socket")
 	flags.StringVar(&config.Listen, "listen", "", "loopback address for others")
 	flags.Int64Var(&config.Memory, "memory", DefaultMemory, "what the engine may take, in bytes")
-	temporary := flags.Bool("temporary", false, "remove the data directory at the end")
+	flags.BoolVar(&config.Temporary, "temporary", false, "remove the data directory at the end")
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
@@ -65,9 +65,5 @@ func serveChild(arguments []string) error {
 		time.Sleep(4 * drainTime)
 		os.Exit(1)
 	}()
-	err := Serve(ctx, config)
-	if *temporary && !errors.Is(err, ErrInUse) {
-		err = errors.Join(err, os.RemoveAll(config.Data))
-	}
-	return err
+	return Serve(ctx, config)
 }

@@ -2,24 +2,27 @@ package clickhouse_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	driver "github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/google/go-cmp/cmp"
 
 	"auditor/embedded/clickhouse"
 	"auditor/embedded/clickhouse/chtest"
 )
 
-func TestMain(m *testing.M) { chtest.Main(m) }
-
-// open gives a client whose tables are in a database of the test's own.
+// open gives a client of the shared engine, on a database of the test's own.
 func open(t *testing.T) driver.Conn {
 	t.Helper()
-	database := chtest.Database(t)
-	conn := openEngine(t, chtest.Start(t), database)
-	return conn
+	return openEngine(t, chtest.Start(t), chtest.Database(t))
 }
 
 func openEngine(t *testing.T, engine *clickhouse.Engine, database string) driver.Conn {
@@ -37,37 +40,66 @@ func openEngine(t *testing.T, engine *clickhouse.Engine, database string) driver
 	return conn
 }
 
-func exec(t *testing.T, conn driver.Conn, sql string, arguments ...any) {
+func execute(t *testing.T, conn driver.Conn, sql string, arguments ...any) {
 	t.Helper()
 	if err := conn.Exec(t.Context(), sql, arguments...); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
 }
 
-func TestColumnarBatch(t *testing.T) {
-	conn := open(t)
-	exec(t, conn, `CREATE TABLE t (id UInt64, name LowCardinality(String), body String, at DateTime64(6, 'UTC'), flag Nullable(Bool), tags Array(String))
-		ENGINE = MergeTree ORDER BY id`)
-	batch, err := conn.PrepareBatch(t.Context(), "INSERT INTO t (id, name, body, at, flag, tags)")
+// value gives the one value that a query answers with.
+func value[T any](t *testing.T, ctx context.Context, conn driver.Conn, sql string, arguments ...any) T {
+	t.Helper()
+	var result T
+	if err := conn.QueryRow(ctx, sql, arguments...).Scan(&result); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return result
+}
+
+// insertNumbers sends a batch of the numbers from first to last, as one block.
+func insertNumbers(ctx context.Context, conn driver.Conn, first, last uint64) error {
+	batch, err := conn.PrepareBatch(ctx, "INSERT INTO numbers (n)")
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer func() { _ = batch.Close() }()
-	at := time.Date(2026, 3, 1, 12, 30, 45, 123456000, time.UTC)
-	yes := true
-	columns := []any{
-		[]uint64{1, 2}, []string{"a", "b"}, []string{"line one\nline two\n\x00after NUL", "\r\n\t\\'\""},
-		[]time.Time{at, at.Add(time.Microsecond)}, []*bool{&yes, nil}, [][]string{{"x", "y\n"}, {}},
+	var column []uint64
+	for n := first; n <= last; n++ {
+		column = append(column, n)
 	}
-	for i, column := range columns {
-		if err := batch.Column(i).Append(column); err != nil {
-			t.Fatal(err)
+	if err := batch.Column(0).Append(column); err != nil {
+		return err
+	}
+	return batch.Send()
+}
+
+const createNumbers = "CREATE TABLE numbers (n UInt64) ENGINE = MergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = 100"
+
+func wantCode(t *testing.T, err error, code int32) {
+	t.Helper()
+	if exception, ok := errors.AsType[*driver.Exception](err); !ok || exception.Code != code {
+		t.Errorf("error %v, want one with code %d", err, code)
+	}
+}
+
+// within asks again and again, for a while, until the condition holds.
+func within(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for !condition() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 30 s: %s", what)
 		}
+		time.Sleep(10 * time.Millisecond)
 	}
-	if err := batch.Send(); err != nil {
-		t.Fatal(err)
-	}
-	var rows []struct {
+}
+
+func TestColumnarBatchKeepsEveryByte(t *testing.T) {
+	conn := open(t)
+	execute(t, conn, `CREATE TABLE t (id UInt64, name LowCardinality(String), body String, at DateTime64(6, 'UTC'), flag Nullable(Bool), tags Array(String))
+		ENGINE = MergeTree ORDER BY id`)
+	type row struct {
 		ID   uint64    `ch:"id"`
 		Name string    `ch:"name"`
 		Body string    `ch:"body"`
@@ -75,8 +107,314 @@ func TestColumnarBatch(t *testing.T) {
 		Flag *bool     `ch:"flag"`
 		Tags []string  `ch:"tags"`
 	}
-	if err := conn.Select(t.Context(), &rows, "SELECT id, name, body, at, flag, tags FROM t ORDER BY id"); err != nil {
+	at := time.Date(2026, 3, 1, 12, 30, 45, 123456000, time.UTC)
+	yes := true
+	want := []row{
+		{1, "a", "line one\nline two\n\x00after NUL", at, &yes, []string{"x", "y\n"}},
+		{2, "b\n", "\r\n\t\\'\"`" + string([]byte{0xff, 0xfe, 0x80}), at.Add(time.Microsecond), nil, []string{}},
+		{3, "", strings.Repeat("long \n\x00", 100_000), at, nil, []string{""}},
+	}
+	batch, err := conn.PrepareBatch(t.Context(), "INSERT INTO t (id, name, body, at, flag, tags)")
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log(rows)
+	defer func() { _ = batch.Close() }()
+	column := func(i int, of func(row) any) {
+		for _, r := range want {
+			if err := batch.Column(i).AppendRow(of(r)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	column(0, func(r row) any { return r.ID })
+	column(1, func(r row) any { return r.Name })
+	column(2, func(r row) any { return r.Body })
+	column(3, func(r row) any { return r.At })
+	column(4, func(r row) any { return r.Flag })
+	column(5, func(r row) any { return r.Tags })
+	if err := batch.Send(); err != nil {
+		t.Fatal(err)
+	}
+	var got []row
+	if err := conn.Select(t.Context(), &got, "SELECT id, name, body, at, flag, tags FROM t ORDER BY id"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestParameters(t *testing.T) {
+	conn := open(t)
+	const hostile = "a'); DROP TABLE t; --\n\t\\ \" ` {x:String} ü\r"
+	if got := value[string](t, t.Context(), conn, "SELECT {x:String}", driver.Named("x", hostile)); got != hostile {
+		t.Errorf("named: %q, want %q", got, hostile)
+	}
+	ctx := driver.Context(t.Context(), driver.WithParameters(driver.Parameters{"n": "7", "list": "['a','b']"}))
+	if got := value[string](t, ctx, conn, "SELECT concat(toString({n:UInt64}), arrayStringConcat({list:Array(String)}))"); got != "7ab" {
+		t.Errorf("with parameters: %q", got)
+	}
+	execute(t, conn, "CREATE TABLE t (n UInt64, s String) ENGINE = MergeTree ORDER BY n")
+	execute(t, conn, "INSERT INTO t VALUES ({n:UInt64}, {s:String})", driver.Named("n", 1), driver.Named("s", hostile))
+	execute(t, conn, "INSERT INTO t SELECT {n:UInt64}, {s:String}", driver.Named("n", 2), driver.Named("s", hostile))
+	execute(t, conn, "INSERT INTO t (n, s) VALUES (3, 'x'), (4, 'y\n')")
+	rows, err := conn.Query(t.Context(), "SELECT n, s FROM t WHERE s = {s:String} ORDER BY n", driver.Named("s", hostile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	var found []uint64
+	for rows.Next() {
+		var n uint64
+		var s string
+		if err := rows.Scan(&n, &s); err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, n)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]uint64{1, 2}, found); diff != "" {
+		t.Error(diff)
+	}
+	if got := value[uint64](t, t.Context(), conn, "SELECT count() FROM t"); got != 4 {
+		t.Errorf("%d rows, want 4", got)
+	}
+}
+
+func TestDeduplicationTokenIsHonoured(t *testing.T) {
+	conn := open(t)
+	execute(t, conn, createNumbers)
+	insert := func(token string, first, last uint64) {
+		t.Helper()
+		ctx := driver.Context(t.Context(), driver.WithSettings(driver.Settings{"async_insert": 0, "insert_deduplication_token": token}))
+		if err := insertNumbers(ctx, conn, first, last); err != nil {
+			t.Fatal(err)
+		}
+	}
+	insert("a:0:1-3", 1, 3)
+	insert("a:0:1-3", 1, 3)
+	insert("a:0:1-3", 7, 9)
+	if got := value[uint64](t, t.Context(), conn, "SELECT count() FROM numbers"); got != 3 {
+		t.Errorf("%d rows after the same token thrice, want 3", got)
+	}
+	insert("a:0:4-6", 1, 3)
+	if got := value[uint64](t, t.Context(), conn, "SELECT count() FROM numbers"); got != 6 {
+		t.Errorf("%d rows after a second token, want 6", got)
+	}
+}
+
+func TestSettingsActAndDoNotLeak(t *testing.T) {
+	conn := open(t)
+	const current = "SELECT toString(getSetting('max_result_rows'))"
+	ctx := driver.Context(t.Context(), driver.WithSettings(driver.Settings{"max_result_rows": 12345}))
+	if got := value[string](t, ctx, conn, current); got != "12345" {
+		t.Errorf("max_result_rows is %s, want 12345", got)
+	}
+	execute(t, conn, "SET max_result_rows = 54321")
+	if got := value[string](t, t.Context(), conn, current); got != "0" {
+		t.Errorf("max_result_rows is %s in the next request, want 0", got)
+	}
+	ctx = driver.Context(t.Context(), driver.WithSettings(driver.Settings{"log_comment": "it's mine"}))
+	if got := value[string](t, ctx, conn, "SELECT getSetting('log_comment')"); !strings.HasSuffix(got, " it's mine") {
+		t.Errorf("log_comment is %q", got)
+	}
+}
+
+func TestExceptionsCarryTheirCodes(t *testing.T) {
+	conn := open(t)
+	execute(t, conn, createNumbers)
+	for _, test := range []struct {
+		name, sql string
+		settings  driver.Settings
+		code      int32
+	}{
+		{"unknown table", "SELECT * FROM nowhere", nil, 60},
+		{"unknown column", "SELECT nothing FROM numbers", nil, 47},
+		{"syntax", "SELEC 1", nil, 62},
+		{"syntax in a query", "SELECT 1 +", nil, 62},
+		{"two statements", "SELECT 1; DROP TABLE numbers", nil, 62},
+		{"exists already", "CREATE TABLE numbers (n UInt64) ENGINE = Memory", nil, 57},
+		{"unknown database", "CREATE TABLE nowhere.t (n UInt64) ENGINE = Memory", nil, 81},
+		{"unknown setting", "SELECT 1", driver.Settings{"no_such_setting": 1}, 115},
+		{"bad value of a setting", "SELECT 1", driver.Settings{"max_threads": "many"}, 27},
+		{"hostile setting", "SELECT 1", driver.Settings{"max_threads = 1, readonly": 1}, 115},
+		{"bad value", "INSERT INTO numbers VALUES ('x')", nil, 6},
+		{"too deep", "SELECT " + strings.Repeat("(", 3000) + "1" + strings.Repeat(")", 3000), nil, 306},
+		{"too much memory", "SELECT groupArray(repeat('x', 1000)) FROM numbers(1000000)", driver.Settings{"max_memory_usage": 10_000_000}, 241},
+		{"out of time", "SELECT sum(sipHash64(number)) FROM numbers(100000000000)", driver.Settings{"max_execution_time": 0.2}, 159},
+		{"into a file", "SELECT 1 INTO OUTFILE '/tmp/x'", nil, 48},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx := driver.Context(t.Context(), driver.WithSettings(test.settings))
+			wantCode(t, conn.Exec(ctx, test.sql), test.code)
+		})
+	}
+	_, err := conn.PrepareBatch(t.Context(), "INSERT INTO nowhere (n)")
+	wantCode(t, err, 60)
+	_, err = conn.Query(t.Context(), "SELECT * FROM nowhere")
+	wantCode(t, err, 60)
+	execute(t, conn, "DROP TABLE numbers")
+}
+
+func TestBatchIntoTableThatIsGone(t *testing.T) {
+	conn := open(t)
+	execute(t, conn, createNumbers)
+	batch, err := conn.PrepareBatch(t.Context(), "INSERT INTO numbers (n)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = batch.Close() }()
+	if err := batch.Column(0).Append([]uint64{1}); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, conn, "DROP TABLE numbers")
+	wantCode(t, batch.Send(), 60)
+}
+
+func TestCancelledQueryIsKilled(t *testing.T) {
+	conn := open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- conn.Exec(ctx, "SELECT sum(sipHash64(number)) FROM numbers(1000000000000) SETTINGS max_threads = 1, max_block_size = 1111")
+	}()
+	running := func() uint64 {
+		return value[uint64](t, t.Context(), conn, "SELECT count() FROM system.processes WHERE query LIKE '%max_block_size = 1111' AND query NOT LIKE '%system.processes%'")
+	}
+	within(t, "the query runs", func() bool { return running() == 1 })
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
+	within(t, "the query has gone", func() bool { return running() == 0 })
+}
+
+func TestErrorHalfwayThrough(t *testing.T) {
+	conn := open(t)
+	rows, err := conn.Query(t.Context(), "SELECT throwIf(number = 900000) FROM numbers(1000000) SETTINGS max_threads = 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	count := 0
+	for rows.Next() {
+		count++
+	}
+	if count == 0 || count >= 900_000 {
+		t.Errorf("%d rows before the error", count)
+	}
+	wantCode(t, rows.Err(), 395)
+	if got := value[uint64](t, t.Context(), conn, "SELECT 42::UInt64"); got != 42 {
+		t.Errorf("the next answer is %d", got)
+	}
+}
+
+func TestBigAnswerIsStreamed(t *testing.T) {
+	engine := chtest.Start(t)
+	conn := open(t)
+	before := residentMemory(t, engine.PID())
+	rows, err := conn.Query(t.Context(), "SELECT number, repeat('x', 250) FROM numbers(1600000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	var number, sum uint64
+	var text string
+	var most int64
+	for rows.Next() {
+		if err := rows.Scan(&number, &text); err != nil {
+			t.Fatal(err)
+		}
+		if sum += number; number%100_000 == 0 {
+			most = max(most, residentMemory(t, engine.PID()))
+		}
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if want := uint64(1_600_000) * 1_599_999 / 2; sum != want {
+		t.Errorf("sum %d, want %d", sum, want)
+	}
+	if grown := most - before; grown > 270<<20 {
+		t.Errorf("an answer of 400 MB took %d MiB of the engine", grown>>20)
+	}
+}
+
+// residentMemory of a process, in bytes; 0 where the system does not tell.
+func residentMemory(t *testing.T, pid int) int64 {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	var kilobytes int64
+	if _, err := fmt.Sscan(rest, &kilobytes); err != nil {
+		t.Fatal(err)
+	}
+	return kilobytes << 10
+}
+
+func TestSideBySide(t *testing.T) {
+	conn := open(t)
+	execute(t, conn, createNumbers)
+	var group sync.WaitGroup
+	for worker := range uint64(60) {
+		group.Go(func() {
+			ctx := driver.Context(t.Context(), driver.WithSettings(driver.Settings{"max_result_rows": 1000 + worker}))
+			if err := insertNumbers(ctx, conn, worker*100, worker*100+99); err != nil {
+				t.Error(err)
+			}
+			var got string
+			if err := conn.QueryRow(ctx, "SELECT toString(getSetting('max_result_rows'))").Scan(&got); err != nil || got != fmt.Sprint(1000+worker) {
+				t.Errorf("worker %d sees %q, %v", worker, got, err)
+			}
+		})
+	}
+	group.Wait()
+	if got := value[uint64](t, t.Context(), conn, "SELECT uniqExact(n) FROM numbers"); got != 6000 {
+		t.Errorf("%d numbers, want 6000", got)
+	}
+}
+
+func TestProjectSchemaRuns(t *testing.T) {
+	conn := open(t)
+	files, err := filepath.Glob("../../queries/schema/*.sql")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no schema files: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, sql := range strings.Split(string(text), ";\n") {
+			if strings.TrimSpace(sql) != "" {
+				execute(t, conn, sql)
+			}
+		}
+	}
+}
+
+func TestEmptyAnswers(t *testing.T) {
+	conn := open(t)
+	execute(t, conn, createNumbers)
+	if err := conn.QueryRow(t.Context(), "SELECT n FROM numbers").Scan(new(uint64)); err == nil {
+		t.Error("a row of an empty table")
+	}
+	var got []struct {
+		N uint64 `ch:"n"`
+	}
+	if err := conn.Select(t.Context(), &got, "SELECT n FROM numbers"); err != nil || len(got) != 0 {
+		t.Errorf("%v, %v", got, err)
+	}
+	if err := conn.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	version, err := conn.ServerVersion()
+	if err != nil || version.Version.Major < 26 {
+		t.Errorf("version %v, %v", version, err)
+	}
 }

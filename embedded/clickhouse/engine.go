@@ -30,10 +30,14 @@ const (
 	startLimit   = 60 * time.Second       // for the child to be ready
 	stopLimit    = 4 * drainTime          // for the child to end once it was told to
 	dialLimit    = 10 * time.Second       // for a dial to wait for a child that is being started again
+	dialInterval = 20 * time.Millisecond  // between two dials
 	firstBackoff = 100 * time.Millisecond // before the child is started again; doubled each time
 	lastBackoff  = 10 * time.Second
 	calmTime     = time.Minute // after which a child that ends is restarted without delay again
 )
+
+// ErrStopped is the answer of an engine that has been stopped.
+var ErrStopped = errors.New("the embedded ClickHouse has been stopped")
 
 // Engine is a ClickHouse engine in a child process, started again when it ends. All methods may be called at any time,
 // by any goroutine.
@@ -116,22 +120,30 @@ func (e *Engine) PID() int {
 func (e *Engine) Dial(ctx context.Context) (net.Conn, error) {
 	limit, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
-	e.mu.Lock()
-	ready := e.ready
-	e.mu.Unlock()
-	select {
-	case <-ready:
-	case <-e.ended:
-		return nil, errors.New("the embedded ClickHouse has been stopped")
-	case <-limit.Done():
-		return nil, fmt.Errorf("the embedded ClickHouse does not answer: %w", limit.Err())
-	}
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(limit, "unix", e.socket)
-	if err != nil {
-		return nil, fmt.Errorf("the embedded ClickHouse does not answer: %w", err)
+	failure := errors.New("it is being started")
+	for {
+		e.mu.Lock()
+		ready := e.ready
+		e.mu.Unlock()
+		select {
+		case <-ready:
+			conn, err := dialer.DialContext(limit, "unix", e.socket)
+			if err == nil {
+				return conn, nil
+			}
+			failure = err
+		case <-e.ended:
+			return nil, ErrStopped
+		case <-limit.Done():
+		}
+		// A child that was killed is missed a moment later.
+		select {
+		case <-time.After(dialInterval):
+		case <-limit.Done():
+			return nil, fmt.Errorf("the embedded ClickHouse does not answer: %w (%w)", failure, limit.Err())
+		}
 	}
-	return conn, nil
 }
 
 // Stop ends the child, after what it still does, and waits until it has gone. It may be called more than once. When
@@ -156,10 +168,10 @@ func (e *Engine) supervise(ctx context.Context, first chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer close(e.ended)
-	defer e.clean()
+	started := false
+	defer func() { e.clean(started) }()
 	var reported sync.Once
-	backoff := firstBackoff
-	for started := false; ; {
+	for backoff := firstBackoff; ; backoff = min(2*backoff, lastBackoff) {
 		begun := time.Now()
 		err := e.runChild(ctx, func() {
 			reported.Do(func() { first <- nil })
@@ -178,16 +190,15 @@ func (e *Engine) supervise(ctx context.Context, first chan<- error) {
 			return
 		case <-time.After(backoff):
 		}
-		backoff = min(2*backoff, lastBackoff)
 	}
 }
 
-func (e *Engine) clean() {
-	_ = os.Remove(e.socket)
+// clean removes what is left. Where no child has ever answered, the data may be another engine's.
+func (e *Engine) clean(started bool) {
 	if e.scratch != "" {
 		_ = os.RemoveAll(e.scratch)
 	}
-	if e.config.Temporary {
+	if e.config.Temporary && started {
 		_ = os.RemoveAll(e.config.Data)
 	}
 }

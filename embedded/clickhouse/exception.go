@@ -43,7 +43,7 @@ func asException(err error) (code int, text string) {
 // status is the HTTP status that ClickHouse answers with for a code.
 func status(code int) int {
 	switch code {
-	case 27, 36, 41, 46, 47, 53, 62, 63, 73, 115, 117:
+	case 27, 36, 41, 46, 47, 53, 62, 63, 73, 108, 115, 117, 354:
 		return http.StatusBadRequest
 	case 60, 81:
 		return http.StatusNotFound

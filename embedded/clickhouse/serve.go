@@ -17,14 +17,15 @@ import (
 
 // ServeConfig says what one engine process serves, and where.
 type ServeConfig struct {
-	Data     string // the directory that holds everything, made if missing; one process at a time has it
-	Library  string // the path of libchdb
-	Socket   string // the path of the unix socket, readable by its owner alone
-	Listen   string // a loopback address for others, such as "127.0.0.1:8123"; none if empty
-	Password Secret // what Listen asks for; must not be empty where Listen is set
-	Memory   int64  // what the engine may take, in bytes; DefaultMemory if 0
-	Logger   *slog.Logger
-	Ready    func() // called once requests are answered
+	Data      string // the directory that holds everything, made if missing; one process at a time has it
+	Temporary bool   // remove Data at the end
+	Library   string // the path of libchdb
+	Socket    string // the path of the unix socket, readable by its owner alone
+	Listen    string // a loopback address for others, such as "127.0.0.1:8123"; none if empty
+	Password  Secret // what Listen asks for; must not be empty where Listen is set
+	Memory    int64  // what the engine may take, in bytes; DefaultMemory if 0
+	Logger    *slog.Logger
+	Ready     func() // called once requests are answered
 }
 
 const (
@@ -45,6 +46,9 @@ func Serve(ctx context.Context, config ServeConfig) (err error) {
 		return err
 	}
 	defer unlock()
+	if config.Temporary {
+		defer func() { err = errors.Join(err, os.RemoveAll(config.Data)) }()
+	}
 	listeners, err := listen(config)
 	if err != nil {
 		return err

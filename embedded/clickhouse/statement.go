@@ -24,6 +24,7 @@ const (
 
 var (
 	errMultiStatements = &exception{62, "SYNTAX_ERROR", "Multi-statements are not allowed"}
+	errEmpty           = &exception{62, "SYNTAX_ERROR", "Empty query"}
 	errFiles           = &exception{48, "NOT_IMPLEMENTED", "INTO OUTFILE and FROM INFILE are not allowed over HTTP"}
 )
 
@@ -33,6 +34,9 @@ func splitStatement(text string) (statement, error) {
 	first := s.next()
 	for first.is("(") {
 		first = s.next()
+	}
+	if first.kind == endOfText {
+		return statement{}, errEmpty
 	}
 	if first.is("INSERT") {
 		return splitInsert(text, scanner{text: text})

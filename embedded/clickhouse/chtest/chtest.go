@@ -41,13 +41,16 @@ var shared struct {
 }
 
 // Main runs the tests of a package, stops the engine if one was started, and exits.
-func Main(m *testing.M) {
-	code := m.Run()
+func Main(m *testing.M) { os.Exit(Run(m)) }
+
+// Run is Main for a package that has more to do before it exits with the code.
+func Run(m *testing.M) (code int) {
+	code = m.Run()
 	if err := stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
+		return max(code, 1)
 	}
-	os.Exit(code)
+	return code
 }
 
 func stop() error {
