@@ -181,8 +181,11 @@ func (dr *draft) contentID() string {
 	return "sha256:" + hex.EncodeToString(sum[:16])
 }
 
-// canonical gives the one way to write v.
+// canonical gives the one way to write v, and "" for no value.
 func (v value) canonical() value {
+	if v == "" {
+		return v
+	}
 	if k := v.kind(); k != '{' && k != '[' && (k != '"' || strings.IndexByte(string(v), '\\') < 0) {
 		return v
 	}

@@ -128,7 +128,7 @@ func sequence(at func(*draft) *int64) field {
 
 func attributes(dr *draft, v value) *fault {
 	if v.kind() != '{' {
-		return faultf(ReasonWrongType, "a JSON %s, must be an object", v.kind())
+		return faultf(ReasonWrongType, "a JSON %s, must be an object", v.what())
 	}
 	dr.attributes = v
 	return nil
@@ -139,7 +139,7 @@ func attributes(dr *draft, v value) *fault {
 func object(name string, fields map[string]field, begin func(*draft)) field {
 	return func(dr *draft, v value) *fault {
 		if v.kind() != '{' {
-			return faultf(ReasonWrongType, "a JSON %s, must be an object", v.kind())
+			return faultf(ReasonWrongType, "a JSON %s, must be an object", v.what())
 		}
 		begin(dr)
 		outer := dr.extra

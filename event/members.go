@@ -50,12 +50,12 @@ func (s *scratch) parse(raw []byte) ([]member, *fault) {
 	if err != nil {
 		return nil, syntaxFault(err, raw)
 	}
-	kind, text := valid.Kind(), value(valid)
+	text := value(valid)
 	if _, err := s.decoder.ReadToken(); err != io.EOF {
-		return nil, faultf(ReasonTrailingData, "more bytes follow the JSON %s", kind)
+		return nil, faultf(ReasonTrailingData, "more bytes follow the JSON %s", text.what())
 	}
-	if kind != '{' {
-		return nil, faultf(ReasonWrongType, "a JSON %s, must be an object", kind)
+	if text.kind() != '{' {
+		return nil, faultf(ReasonWrongType, "a JSON %s, must be an object", text.what())
 	}
 	start := len(s.members)
 	for name, v := range text.members() {

@@ -22,6 +22,21 @@ func (v value) kind() jsontext.Kind {
 	}
 }
 
+// what names the kind of v for a person.
+func (v value) what() string {
+	switch v.kind() {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case '"':
+		return "string"
+	case '0':
+		return "number"
+	}
+	return string(v) // null, true, false
+}
+
 // unquote gives the text of a JSON string.
 func (v value) unquote() string {
 	if strings.IndexByte(string(v), '\\') < 0 {
@@ -34,7 +49,7 @@ func (v value) unquote() string {
 // long gives a string of any length.
 func (v value) long() (string, *fault) {
 	if v.kind() != '"' {
-		return "", faultf(ReasonWrongType, "a JSON %s, must be a string", v.kind())
+		return "", faultf(ReasonWrongType, "a JSON %s, must be a string", v.what())
 	}
 	return v.unquote(), nil
 }
@@ -50,7 +65,7 @@ func (v value) text() (string, *fault) {
 
 func (v value) bool() (bool, *fault) {
 	if v != "true" && v != "false" {
-		return false, faultf(ReasonWrongType, "a JSON %s, must be true or false", v.kind())
+		return false, faultf(ReasonWrongType, "a JSON %s, must be true or false", v.what())
 	}
 	return v == "true", nil
 }
@@ -58,7 +73,7 @@ func (v value) bool() (bool, *fault) {
 // integer gives a whole number from 0 to limit. It may be written with a fraction of zeros, as some languages do.
 func (v value) integer(limit int64) (int64, *fault) {
 	if v.kind() != '0' {
-		return 0, faultf(ReasonWrongType, "a JSON %s, must be a whole number", v.kind())
+		return 0, faultf(ReasonWrongType, "a JSON %s, must be a whole number", v.what())
 	}
 	digits, fraction, _ := strings.Cut(string(v), ".")
 	if strings.Trim(fraction, "0") != "" || strings.ContainsAny(digits, "eE") {
@@ -74,7 +89,7 @@ func (v value) integer(limit int64) (int64, *fault) {
 // seconds gives a duration in seconds.
 func (v value) seconds() (float64, *fault) {
 	if v.kind() != '0' {
-		return 0, faultf(ReasonWrongType, "a JSON %s, must be a number of seconds", v.kind())
+		return 0, faultf(ReasonWrongType, "a JSON %s, must be a number of seconds", v.what())
 	}
 	n, err := strconv.ParseFloat(string(v), 64)
 	if err != nil || n < 0 {
@@ -92,7 +107,7 @@ func (v value) decimal() (string, *fault) {
 	switch {
 	case s == "":
 	case v.kind() != '"' && v.kind() != '0':
-		return "", faultf(ReasonWrongType, "a JSON %s, must be a decimal number", v.kind())
+		return "", faultf(ReasonWrongType, "a JSON %s, must be a decimal number", v.what())
 	case !isDecimal(s):
 		return "", faultf(ReasonWrongType, "%.64q, must be a decimal number", s)
 	case len(s) > maxText:
@@ -129,7 +144,7 @@ func (v value) time() (time.Time, *fault) {
 			return time.Time{}, faultf(ReasonWrongType, "%.64q, must be RFC 3339 with a zone, or Unix seconds", s)
 		}
 	default:
-		return time.Time{}, faultf(ReasonWrongType, "a JSON %s, must be RFC 3339, or Unix seconds", v.kind())
+		return time.Time{}, faultf(ReasonWrongType, "a JSON %s, must be RFC 3339, or Unix seconds", v.what())
 	}
 	return storable(t)
 }
