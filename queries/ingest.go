@@ -17,9 +17,13 @@ import (
 // block that comes again, in the table and in those derived from it.
 //
 // An error leaves the outcome open, and the same batch may be sent again.
+//
+// The token alone is no proof. ClickHouse notes it before the rows it stands for are in place, and the rows of a table
+// before those of the tables derived from it: killed in between, it drops the block when it comes again. So after an error
+// or a crash, Present must tell what is missing once the batch has been sent again; and when a batch says that the store
+// had part of its rows (StoredEvents), what is derived from the whole range is derived anew.
 func (s *Store) InsertBatch(ctx context.Context, b event.Batch) error {
-	token := fmt.Sprintf("%s:%d:%d-%d", b.Topic, b.Partition, b.First, b.Last)
-	suffix := ""
+	token, suffix := fmt.Sprintf("%s:%d:%d-%d", b.Topic, b.Partition, b.First, b.Last), ""
 	if b.Supplement {
 		suffix = ":supplement"
 	}
@@ -28,6 +32,14 @@ func (s *Store) InsertBatch(ctx context.Context, b event.Batch) error {
 	}
 	if err := s.insert(ctx, "rejects", token+":rejects"+suffix, rejectBlock(b.Rejects)); err != nil {
 		return err
+	}
+	if b.Unconfirmed {
+		return nil
+	}
+	if b.StoredEvents > 0 {
+		if err := s.derive(ctx, b); err != nil {
+			return err
+		}
 	}
 	return s.insert(ctx, "ingest_ledger", token+":ledger", []values{
 		{"kafka_topic", []string{b.Topic}},
@@ -40,6 +52,17 @@ func (s *Store) InsertBatch(ctx context.Context, b event.Batch) error {
 		{"lost", []int64{b.Lost}},
 		{"kafka_time", []time.Time{storable(b.Time)}},
 	})
+}
+
+// derive fills the tables that are derived from events with what the events of b's range say. They bear to be told twice.
+func (s *Store) derive(ctx context.Context, b event.Batch) error {
+	p := params{"topic": b.Topic, "partition": b.Partition, "first": b.First, "last": b.Last}
+	for _, table := range []string{"changed_keys", "task_keys", "worker_signals", "attempts", "task_minutes"} {
+		if err := s.exec(ctx, "store/derive_"+table, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Present tells which rows of a partition's offsets first..last, both inclusive, are in the store.
