@@ -68,10 +68,10 @@ WITH
     (
         SELECT namespace, business_key, subject_task, task_id,
             max(task) AS name,
-            uniqExactIfState(event_id, type = 'succeeded') AS successes,
-            uniqExactIfState(task, type = 'succeeded') AS successful_tasks,
-            uniqExactIfState(event_id, type = 'effect' AND NOT deduplicated) AS effects,
-            uniqExactIfState((effect_name, effect_target), type = 'effect' AND NOT deduplicated) AS kinds_of_effect,
+            uniqExactStateIf(event_id, type = 'succeeded') AS successes,
+            uniqExactStateIf(task, type = 'succeeded') AS successful_tasks,
+            uniqExactStateIf(event_id, type = 'effect' AND NOT deduplicated) AS effects,
+            uniqExactStateIf((effect_name, effect_target), type = 'effect' AND NOT deduplicated) AS kinds_of_effect,
             uniqExactIf(event_id, type = 'retried') AS retries,
             -- A publication decides only while nothing else is known: its sender's clock may be ahead of the worker's.
             argMax((type, requeue, retry_in), (type != 'sent', time, indexOf(['sent', 'received', 'started', 'effect',
@@ -100,7 +100,7 @@ SELECT namespace, business_key, subject_task,
     groupArrayIf(phase, tells) AS phases,
     groupArrayIf(since, tells) AS sinces,
     groupArrayIf(due, tells) AS dues,
-    groupArrayIf(open, tells) AS opens
+    groupArrayIf(open::Bool, tells) AS opens
 FROM by_task
 GROUP BY namespace, business_key, subject_task
 HAVING suspect OR notEmpty(pending_ids)
