@@ -1,0 +1,203 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/segmentio/kafka-go"
+)
+
+const (
+	heartbeatEvery = 3 * time.Second
+	joinBackoff    = time.Second
+	topicsEvery    = 10 * time.Second // how often new partitions are looked for
+	awaitEvery     = time.Second      // how often topics that are missing are
+)
+
+// Ingester reads the topics of a configuration into a store.
+type Ingester struct {
+	config  Config
+	store   Store
+	decoder Decoder
+	log     *slog.Logger
+	metrics *metrics
+	board   *board
+	budget  *budget
+	kafka   *troubles
+	stored  *troubles
+	client  *client
+	running atomic.Bool
+}
+
+// New checks c and wires an Ingester. It starts and connects nothing.
+func New(c Config, store Store, decoder Decoder, log *slog.Logger, r prometheus.Registerer) (*Ingester, error) {
+	if err := c.Kafka.Validate(); err != nil {
+		return nil, fmt.Errorf("ingest: %w", err)
+	}
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("ingest: %w", err)
+	}
+	i := &Ingester{
+		config:  c,
+		store:   store,
+		decoder: decoder,
+		log:     log,
+		board:   &board{},
+		budget:  &budget{free: c.Memory},
+		kafka:   newTroubles(log, "kafka"),
+		stored:  newTroubles(log, "store"),
+	}
+	i.metrics = newMetrics(r, i.Status)
+	return i, nil
+}
+
+// Status tells where ingest stands. It is safe to call at any time.
+func (i *Ingester) Status() Status {
+	s := i.board.status()
+	s.Trouble = strings.Join(slices.DeleteFunc([]string{i.kafka.String(), i.stored.String()}, func(t string) bool { return t == "" }), "; ")
+	return s
+}
+
+// Run reads until ctx ends, and then ends itself within the configuration's InsertTimeout and a few seconds: batches in
+// flight are finished and confirmed. Kafka or the store being away is no reason to return: it waits for them. The error is
+// of the configuration's files, or of a second call, and nil after a clean end.
+func (i *Ingester) Run(ctx context.Context) error {
+	if i.running.Swap(true) {
+		return fmt.Errorf("ingest: Run was called twice")
+	}
+	var err error
+	if i.client, err = newClient(i.config.Kafka); err != nil {
+		return fmt.Errorf("ingest: %w", err)
+	}
+	defer i.client.close()
+	counts, ok := i.awaitTopics(ctx)
+	if !ok {
+		return nil
+	}
+	group, err := kafka.NewConsumerGroup(i.groupConfig())
+	if err != nil {
+		return fmt.Errorf("ingest: %w", err)
+	}
+	defer group.Close() // ends the generation, waits for its partitions, and leaves the group
+	for {
+		gen, err := group.Next(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			i.kafka.begin(group, fmt.Errorf("join the consumer group: %w", err))
+			i.metrics.retries.WithLabelValues("kafka").Inc()
+			continue
+		}
+		i.kafka.end(group)
+		counts = i.begin(gen, counts)
+	}
+}
+
+func (i *Ingester) groupConfig() kafka.ConsumerGroupConfig {
+	return kafka.ConsumerGroupConfig{
+		ID:                i.config.Kafka.Group,
+		Brokers:           i.config.Kafka.Brokers,
+		Dialer:            i.client.dialer,
+		Topics:            i.config.Kafka.Topics,
+		HeartbeatInterval: heartbeatEvery,
+		SessionTimeout:    i.config.SessionTimeout,
+		RebalanceTimeout:  i.config.RebalanceTimeout,
+		JoinGroupBackoff:  joinBackoff,
+		StartOffset:       kafka.FirstOffset,
+		Timeout:           requestTimeout,
+	}
+}
+
+// generation is this process's membership in the group between two rebalances.
+type generation struct {
+	id     int32
+	member string
+}
+
+// begin starts reading the partitions of a generation. It gives the partition counts that the watcher compares with; they
+// were read before the group's leader shared the partitions out, so that one added meanwhile is noticed.
+func (i *Ingester) begin(gen *kafka.Generation, counts map[string]int) map[string]int {
+	g := generation{gen.ID, gen.MemberID}
+	var places []place
+	for topic, assigned := range gen.Assignments {
+		for _, a := range assigned {
+			places = append(places, place{topic, int32(a.ID)})
+		}
+	}
+	i.board.begin(g.id, places)
+	i.log.Info("ingest has its partitions", "generation", g.id, "partitions", len(places))
+	seen := maps.Clone(counts)
+	gen.Start(func(ctx context.Context) {
+		defer i.board.end(g.id)
+		i.watchTopics(ctx, seen)
+	})
+	for _, p := range places {
+		gen.Start(func(ctx context.Context) { newPartition(i, g, p).run(ctx) })
+	}
+	return seen
+}
+
+// awaitTopics waits until all topics exist, for a group that is joined before has nothing to share out. It gives the number
+// of partitions of each, and false when ctx ends first.
+func (i *Ingester) awaitTopics(ctx context.Context) (map[string]int, bool) {
+	defer i.kafka.end(i)
+	for {
+		counts, err := i.client.partitions(ctx)
+		if err == nil {
+			missing := slices.DeleteFunc(slices.Clone(i.config.Kafka.Topics), func(t string) bool { return counts[t] > 0 })
+			if len(missing) == 0 {
+				return counts, true
+			}
+			err = fmt.Errorf("no such topic: %s", strings.Join(missing, ", "))
+		}
+		if ctx.Err() != nil {
+			return nil, false
+		}
+		i.kafka.begin(i, err)
+		if !pause(ctx, awaitEvery) {
+			return nil, false
+		}
+	}
+}
+
+// watchTopics returns, which ends the generation, once a topic has gained partitions, so that the group shares them out.
+func (i *Ingester) watchTopics(ctx context.Context, seen map[string]int) {
+	for pause(ctx, topicsEvery) {
+		counts, err := i.client.partitions(ctx)
+		if err != nil {
+			continue // whoever needs the brokers reports that they are away
+		}
+		grown := false
+		for topic, n := range counts {
+			grown = grown || n > seen[topic]
+			seen[topic] = max(n, seen[topic])
+		}
+		if grown {
+			i.log.Info("ingest found new partitions")
+			return
+		}
+	}
+}
+
+// pause waits for d and reports whether ctx is still alive.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+func itoa(n int32) string { return strconv.Itoa(int(n)) }

@@ -1,0 +1,102 @@
+package ingest
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics counts what passes through. Labels are topics, partitions, reasons of fixed lists: none comes from a record.
+type metrics struct {
+	records    *prometheus.CounterVec // topic
+	events     *prometheus.CounterVec // topic
+	rejects    *prometheus.CounterVec // topic, reason
+	batches    *prometheus.CounterVec // topic
+	lost       *prometheus.CounterVec // topic
+	gaps       *prometheus.CounterVec // topic
+	replays    *prometheus.CounterVec // outcome
+	retries    *prometheus.CounterVec // side
+	batchRows  prometheus.Histogram
+	insertTime prometheus.Histogram
+}
+
+// Outcomes of a range that had been sent before.
+const (
+	replayComplete = "complete" // all of it was stored and confirmed
+	replayStored   = "stored"   // all of its rows were stored
+	replayMissing  = "missing"  // none of its rows was stored
+	replayPartial  = "partial"  // some of its rows were stored
+)
+
+func newMetrics(r prometheus.Registerer, status func() Status) *metrics {
+	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "auditor", Subsystem: "ingest", Name: name, Help: help}, labels)
+		r.MustRegister(v)
+		return v
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "auditor", Subsystem: "ingest", Name: name, Help: help, Buckets: buckets})
+		r.MustRegister(h)
+		return h
+	}
+	m := &metrics{
+		records:    vec("records_total", "Kafka records stored.", "topic"),
+		events:     vec("events_total", "Events stored.", "topic"),
+		rejects:    vec("rejects_total", "Records or elements that could not be read as an event, stored with their bytes.", "topic", "reason"),
+		batches:    vec("batches_total", "Batches stored.", "topic"),
+		lost:       vec("lost_offsets_total", "Offsets that retention deleted before they were read.", "topic"),
+		gaps:       vec("gaps_total", "Ranges that retention deleted before they were read.", "topic"),
+		replays:    vec("replays_total", "Ranges compared with the store because they may have been sent before, by what was found.", "outcome"),
+		retries:    vec("retries_total", "Requests that failed and were made again, by side.", "side"),
+		batchRows:  histogram("batch_rows", "Events and rejects in a batch.", prometheus.ExponentialBuckets(1, 4, 10)),
+		insertTime: histogram("insert_seconds", "Time of one attempt to insert a batch.", prometheus.ExponentialBuckets(0.001, 2.5, 12)),
+	}
+	for _, outcome := range []string{replayComplete, replayStored, replayMissing, replayPartial} {
+		m.replays.WithLabelValues(outcome)
+	}
+	r.MustRegister(&statusCollector{status: status})
+	return m
+}
+
+var (
+	assignedDesc = prometheus.NewDesc("auditor_ingest_assigned", "1 while this process is in the consumer group and knows its partitions.", nil, nil)
+	lagDesc      = prometheus.NewDesc("auditor_ingest_lag", "Records of a partition that are not yet in the store.", []string{"topic", "partition"}, nil)
+	nextDesc     = prometheus.NewDesc("auditor_ingest_next_offset", "Next offset of a partition to read.", []string{"topic", "partition"}, nil)
+	stoppedDesc  = prometheus.NewDesc("auditor_ingest_stopped_partitions", "Partitions that stand still until somebody acts, by reason.", []string{"reason"}, nil)
+)
+
+// statusCollector tells the status as metrics, so that a partition that was given up disappears from them.
+type statusCollector struct{ status func() Status }
+
+// Describe names the metrics.
+func (c *statusCollector) Describe(out chan<- *prometheus.Desc) {
+	out <- assignedDesc
+	out <- lagDesc
+	out <- nextDesc
+	out <- stoppedDesc
+}
+
+// Collect reads the status.
+func (c *statusCollector) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	s := c.status()
+	assigned := 0.0
+	if s.Assigned {
+		assigned = 1
+	}
+	gauge(assignedDesc, assigned)
+	stopped := make(map[Reason]int)
+	for _, p := range s.Partitions {
+		if p.Stopped != "" {
+			stopped[p.Stopped]++
+		}
+		if p.Next >= 0 {
+			number := itoa(p.Partition)
+			gauge(lagDesc, float64(p.Lag), p.Topic, number)
+			gauge(nextDesc, float64(p.Next), p.Topic, number)
+		}
+	}
+	for _, reason := range Reasons {
+		gauge(stoppedDesc, float64(stopped[reason]), string(reason))
+	}
+}

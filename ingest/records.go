@@ -1,0 +1,319 @@
+package ingest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"time"
+
+	"github.com/segmentio/kafka-go/compress"
+
+	"auditor/event"
+)
+
+// What one batch may hold, so that a few bytes on the wire cannot fill the memory.
+const (
+	maxBatchBytes   = 64 << 20 // unpacked
+	maxBatchRecords = 1 << 20
+	maxHeaders      = 1 << 10 // of one record
+)
+
+// The layout of a record batch, format 2 (Kafka 0.11 and later).
+const (
+	batchLengthAt    = 8
+	batchMagicAt     = 16
+	batchCRCAt       = 17
+	batchAttrsAt     = 21
+	batchLastDeltaAt = 23
+	batchFirstTimeAt = 27
+	batchMaxTimeAt   = 35
+	batchProducerAt  = 43
+	batchCountAt     = 57
+	batchHeader      = 61
+)
+
+// Bits of a batch's attributes.
+const (
+	compressionBits = 0x07
+	logAppendTime   = 0x08
+	transactional   = 0x10
+	control         = 0x20
+)
+
+// Timestamps outside of what the store can hold are moved to the nearest that it can.
+var (
+	minTime = time.Unix(0, 0).UTC()
+	maxTime = time.Date(2149, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// aborted is a transaction that was rolled back: none of its records may be seen.
+type aborted struct {
+	producer int64
+	first    int64 // its first offset in this partition
+}
+
+// entry is one record, or one batch that cannot be unpacked.
+type entry struct {
+	event.Record
+	broken *event.Reject // stands for all of the batch; nil for a record
+	last   int64         // last offset that it covers: a record's own, a broken batch's last
+}
+
+// chunk is what one fetch told of a partition.
+type chunk struct {
+	entries []entry // at or above the offset asked for, in order
+	next    int64   // first offset of which it told nothing; every offset before it that has no entry here holds no record
+}
+
+// decodeRecords reads the record batches of a fetch response that asked for offset from. Batches may begin before it, and
+// the last may be cut off. A batch that fails its checksum ends the chunk: with nothing before it, that is the error.
+func decodeRecords(topic string, partition int32, from int64, data []byte, rolledBack []aborted) (chunk, error) {
+	c := chunk{next: from}
+	gone := make(map[int64]bool) // producers inside a transaction that was rolled back
+	for len(data) >= batchHeader || len(data) > batchMagicAt && data[batchMagicAt] < 2 {
+		if magic := data[batchMagicAt]; magic != 2 {
+			return c.unless(stop(OldFormat, "the records from offset %d on have format %d, and only 2 (Kafka 0.11 and later) is read", c.next, magic))
+		}
+		size := int64(int32(binary.BigEndian.Uint32(data[batchLengthAt:]))) + batchMagicAt - 4
+		if size < batchHeader {
+			return c.unless(stop(CorruptBatch, "the batch at offset %d has the impossible size %d", c.next, size))
+		}
+		if size > int64(len(data)) {
+			break
+		}
+		b := batch{topic: topic, partition: partition, bytes: data[:size]}
+		data = data[size:]
+		if !b.sound() {
+			return c.unless(stop(CorruptBatch, "the batch at offset %d does not match its checksum", b.base()))
+		}
+		if b.last() < from {
+			continue
+		}
+		rolledBack = b.enter(gone, rolledBack)
+		switch {
+		case b.attrs()&control != 0:
+			if b.aborts() {
+				delete(gone, b.producer())
+			}
+		case b.attrs()&transactional != 0 && gone[b.producer()]:
+		default:
+			c.add(&b, from)
+		}
+		c.next = b.last() + 1
+	}
+	return c, nil
+}
+
+// unless gives the chunk as far as it got, and the error only if that is nowhere.
+func (c chunk) unless(err error) (chunk, error) {
+	if len(c.entries) > 0 {
+		return c, nil
+	}
+	return c, err
+}
+
+// add takes over b's records at or above from. If b can't be unpacked, a reject stands for all of it and keeps its bytes.
+func (c *chunk) add(b *batch, from int64) {
+	records, err := b.records(from)
+	if err == nil {
+		c.entries = append(c.entries, records...)
+		return
+	}
+	at := event.Position{Topic: b.topic, Partition: b.partition, Offset: max(b.base(), from)}
+	when := storable(b.int64At(batchMaxTimeAt))
+	c.entries = append(c.entries, entry{
+		Record: event.Record{Position: at, Time: when},
+		last:   b.last(),
+		broken: &event.Reject{
+			Position:  at,
+			KafkaTime: when,
+			Reason:    event.ReasonBadBatch,
+			Detail:    fmt.Sprintf("offsets %d to %d: %v", b.base(), b.last(), err),
+			Raw:       bytes.Clone(b.bytes),
+		},
+	})
+}
+
+// batch is the bytes of one record batch.
+type batch struct {
+	topic     string
+	partition int32
+	bytes     []byte
+}
+
+func (b *batch) int64At(i int) int64 { return int64(binary.BigEndian.Uint64(b.bytes[i:])) }
+func (b *batch) int32At(i int) int32 { return int32(binary.BigEndian.Uint32(b.bytes[i:])) }
+func (b *batch) base() int64         { return b.int64At(0) }
+func (b *batch) last() int64         { return b.base() + int64(b.int32At(batchLastDeltaAt)) }
+func (b *batch) attrs() uint16       { return binary.BigEndian.Uint16(b.bytes[batchAttrsAt:]) }
+func (b *batch) producer() int64     { return b.int64At(batchProducerAt) }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sound reports whether the batch matches its checksum, which covers all that is read of it but its first offset.
+func (b *batch) sound() bool {
+	return crc32.Checksum(b.bytes[batchAttrsAt:], castagnoli) == uint32(b.int32At(batchCRCAt)) && b.int32At(batchLastDeltaAt) >= 0
+}
+
+// enter notes the rolled-back transactions that have begun by the end of b, and gives those that have not. They
+// come in the order of their first offsets.
+func (b *batch) enter(gone map[int64]bool, rolledBack []aborted) []aborted {
+	for len(rolledBack) > 0 && rolledBack[0].first <= b.last() {
+		gone[rolledBack[0].producer] = true
+		rolledBack = rolledBack[1:]
+	}
+	return rolledBack
+}
+
+// aborts reports whether b, a control batch, says that its producer's transaction was rolled back.
+func (b *batch) aborts() bool {
+	records, err := b.records(b.base())
+	return err == nil && len(records) > 0 && len(records[0].Key) >= 4 && binary.BigEndian.Uint16(records[0].Key[2:]) == 0
+}
+
+var errFraming = errors.New("the records in the batch are not framed as they should be")
+
+// records unpacks the batch and reads its records at or above from. It gives all or an error.
+func (b *batch) records(from int64) ([]entry, error) {
+	body, err := b.unpack()
+	if err != nil {
+		return nil, err
+	}
+	count := int(b.int32At(batchCountAt))
+	if count < 0 || count > min(len(body), maxBatchRecords) {
+		return nil, errFraming
+	}
+	r := reader{bytes: body}
+	records := make([]entry, 0, count)
+	previous := int64(-1)
+	for range count {
+		rec, delta := b.record(&r)
+		if r.broken || delta <= previous || delta > int64(b.int32At(batchLastDeltaAt)) {
+			return nil, errFraming
+		}
+		previous = delta
+		if rec.Offset >= from {
+			records = append(records, entry{Record: rec, last: rec.Offset})
+		}
+	}
+	if len(r.bytes) > 0 {
+		return nil, errFraming
+	}
+	return records, nil
+}
+
+// unpack gives the batch's records as they are framed.
+func (b *batch) unpack() ([]byte, error) {
+	body := b.bytes[batchHeader:]
+	kind := compress.Compression(b.attrs() & compressionBits)
+	if kind == compress.None {
+		return body, nil
+	}
+	codec := kind.Codec()
+	if codec == nil {
+		return nil, fmt.Errorf("unknown compression %d", kind)
+	}
+	from := codec.NewReader(bytes.NewReader(body))
+	defer from.Close()
+	var out bytes.Buffer
+	n, err := io.Copy(&out, io.LimitReader(from, maxBatchBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("unpack %s: %w", kind, err)
+	}
+	if n > maxBatchBytes {
+		return nil, fmt.Errorf("unpacks to more than %d bytes", maxBatchBytes)
+	}
+	return out.Bytes(), nil
+}
+
+// record reads one record, whose bytes stay part of r's.
+func (b *batch) record(r *reader) (event.Record, int64) {
+	length := r.varint()
+	if length < 0 || length > int64(len(r.bytes)) {
+		r.broken = true
+		return event.Record{}, 0
+	}
+	in := reader{bytes: r.bytes[:length]}
+	r.bytes = r.bytes[length:]
+	in.take(1) // attributes, unused
+	at := b.int64At(batchFirstTimeAt) + in.varint()
+	if b.attrs()&logAppendTime != 0 {
+		at = b.int64At(batchMaxTimeAt)
+	}
+	delta := in.varint()
+	rec := event.Record{
+		Position: event.Position{Topic: b.topic, Partition: b.partition, Offset: b.base() + delta},
+		Time:     storable(at),
+		Key:      in.field(),
+		Value:    in.field(),
+		Headers:  in.headers(),
+	}
+	r.broken = r.broken || in.broken || len(in.bytes) > 0
+	return rec, delta
+}
+
+// storable turns Kafka's milliseconds since 1970, -1 where none were told, into a time that the store can hold.
+func storable(ms int64) time.Time {
+	t := time.UnixMilli(ms).UTC()
+	switch {
+	case t.Before(minTime):
+		return minTime
+	case t.After(maxTime):
+		return maxTime
+	}
+	return t
+}
+
+// reader takes fields from the front of bytes. Once something does not fit it is broken and gives zeros.
+type reader struct {
+	bytes  []byte
+	broken bool
+}
+
+func (r *reader) varint() int64 {
+	v, n := binary.Varint(r.bytes)
+	if n <= 0 {
+		r.broken, r.bytes = true, nil
+		return 0
+	}
+	r.bytes = r.bytes[n:]
+	return v
+}
+
+func (r *reader) take(n int64) []byte {
+	if n < 0 || n > int64(len(r.bytes)) {
+		r.broken, r.bytes = true, nil
+		return nil
+	}
+	out := r.bytes[:n:n]
+	r.bytes = r.bytes[n:]
+	return out
+}
+
+// field reads a length and as many bytes; nil for the length -1.
+func (r *reader) field() []byte {
+	n := r.varint()
+	if n == -1 {
+		return nil
+	}
+	return r.take(n)
+}
+
+func (r *reader) headers() []event.Header {
+	n := r.varint()
+	if n < 0 || n > maxHeaders {
+		r.broken = true
+		return nil
+	}
+	if n == 0 {
+		return nil
+	}
+	headers := make([]event.Header, n)
+	for i := range headers {
+		headers[i] = event.Header{Key: string(r.field()), Value: r.field()}
+	}
+	return headers
+}
