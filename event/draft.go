@@ -121,29 +121,27 @@ var canonical = []jsontext.Options{
 // setAttributes gathers what has no field of its own into one canonical object. A name must not stand in the attributes
 // and beside them too.
 func (dr *draft) setAttributes() *fault {
-	object := dr.attributes
-	if object != "" && strings.TrimSpace(string(object[1:len(object)-1])) == "" {
-		object = ""
+	if dr.attributes != "" {
+		for name, v := range dr.attributes.members() {
+			dr.extra = append(dr.extra, member{name, v})
+		}
 	}
-	switch {
-	case len(dr.extra) == 0 && object == "":
+	if len(dr.extra) == 0 {
 		return nil
-	case len(dr.extra) == 0:
-	case object == "":
-		object = joined(dr.extra)
-	default:
-		beside := joined(dr.extra)
-		object = beside[:len(beside)-1] + "," + object[1:]
 	}
-	text, err := jsontext.AppendFormat(nil, string(object), canonical...)
-	if err != nil {
-		return syntaxFault(err, []byte(object)).in("attributes")
+	slices.SortFunc(dr.extra, byName)
+	for i, m := range dr.extra[1:] {
+		if m.name == dr.extra[i].name {
+			return faultf(ReasonDuplicateName, "%.64q stands in the attributes and beside them", m.name)
+		}
 	}
-	dr.Attributes = string(text)
+	dr.Attributes = string(joined(dr.extra))
 	return nil
 }
 
-// joined makes one object of members.
+func byName(a, b member) int { return strings.Compare(a.name, b.name) }
+
+// joined makes one object of members, each in canonical form.
 func joined(members []member) value {
 	size := 2
 	for _, m := range members {
@@ -156,7 +154,7 @@ func joined(members []member) value {
 		}
 		object, _ = jsontext.AppendQuote(object, m.name) // names were validated when they were parsed
 		object = append(object, ':')
-		object = append(object, m.value...)
+		object = append(object, m.value.canonical()...)
 	}
 	return value(append(object, '}'))
 }
@@ -165,7 +163,7 @@ func joined(members []member) value {
 // content is the same event. Neither the configuration nor the place in Kafka has a part in it.
 func (dr *draft) contentID() string {
 	members := slices.Clone(dr.members)
-	slices.SortFunc(members, func(a, b member) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(members, byName)
 	var content []byte
 	for _, m := range members {
 		if m.value == "null" || m.name == "local_received" { // when a monitor saw a Celery event is none of its content
