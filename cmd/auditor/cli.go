@@ -9,20 +9,20 @@ import (
 	"github.com/alecthomas/kong"
 
 	"auditor/cmd/auditor/config"
+	"auditor/embedded/clickhouse"
 )
 
 // cli is the command line.
 type cli struct {
 	ConfigFile string `name:"config" placeholder:"FILE" help:"Configuration file, also AUDITOR_CONFIG. Without one, defaults and the environment hold."`
 
-	Demo               demoCommand     `cmd:"" help:"Run everything on this machine, with a simulated shop that gets into trouble."`
-	Run                runCommand      `cmd:"" help:"Audit: read events from Kafka into ClickHouse, judge them, show what was found."`
-	Evaluate           evaluateCommand `cmd:"" help:"Judge event files, with nothing else running."`
-	Config             configCommand   `cmd:"" help:"Check or print the configuration."`
-	Migrate            migrateCommand  `cmd:"" help:"Bring the ClickHouse schema up to date."`
-	Version            versionCommand  `cmd:"" help:"Print the version."`
-	Shop               shopCommand     `cmd:"" help:"Produce the events of the demo's simulated shop to Kafka."`
-	EmbeddedClickHouse engineCommand   `cmd:"" name:"embedded-clickhouse" hidden:"" help:"Serve the embedded ClickHouse engine. Started by the auditor itself."`
+	Demo     demoCommand     `cmd:"" help:"Run everything on this machine, with a simulated shop that gets into trouble."`
+	Run      runCommand      `cmd:"" help:"Audit: read events from Kafka into ClickHouse, judge them, show what was found."`
+	Evaluate evaluateCommand `cmd:"" help:"Judge event files, with nothing else running."`
+	Config   configCommand   `cmd:"" help:"Check or print the configuration."`
+	Migrate  migrateCommand  `cmd:"" help:"Bring the ClickHouse schema up to date."`
+	Version  versionCommand  `cmd:"" help:"Print the version."`
+	Shop     shopCommand     `cmd:"" help:"Produce the events of the demo's simulated shop to Kafka."`
 }
 
 // environment is what a command has of the world outside.
@@ -51,6 +51,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 			panic(code)
 		}
 	}()
+	if len(args) > 0 && args[0] == clickhouse.Subcommand { // not for people: the auditor starts it itself
+		return clickhouse.Child(args[1:])
+	}
 	var c cli
 	parser, err := kong.New(&c,
 		kong.Name("auditor"),

@@ -92,7 +92,7 @@ func (c Config) checkTasks(check *checker) {
 		if t.BusinessKey == "" {
 			continue
 		}
-		if _, err := event.ParseKey(t.BusinessKey); err != nil {
+		if _, err := event.ParseKeyTemplate(t.BusinessKey); err != nil {
 			check.bad("tasks."+name+".business_key", err.Error())
 		}
 	}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"auditor/cmd/auditor/config"
+)
+
+// version is set at the time of the build: -ldflags "-X main.version=1.2.3".
+var version = "dev"
+
+type versionCommand struct{}
+
+// Run prints the version, and the revision that the program was built from where that is known.
+func (versionCommand) Run(env *environment) error {
+	revision := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				revision = ", revision " + s.Value
+			}
+		}
+	}
+	_, err := fmt.Fprintf(env.stdout, "auditor %s (%s, %s/%s%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH, revision)
+	return err
+}
+
+type configCommand struct {
+	Check configCheck `cmd:"" help:"Say what is wrong with the configuration."`
+	Print configPrint `cmd:"" help:"Print what holds, with secrets as ***."`
+}
+
+type configCheck struct{}
+
+// Run says that the configuration is good, or everything that is wrong with it.
+func (configCheck) Run(env *environment) error {
+	if _, err := env.load(nil, nil); err != nil {
+		return err
+	}
+	what := env.configFile
+	if what == "" {
+		what = "defaults and environment"
+	}
+	_, err := fmt.Fprintf(env.stdout, "%s: good\n", what)
+	return err
+}
+
+type configPrint struct{}
+
+// Run prints the effective configuration.
+func (configPrint) Run(env *environment) error {
+	c, err := env.load(nil, nil)
+	if err != nil {
+		return err
+	}
+	return c.Print(env.stdout)
+}
+
+type migrateCommand struct {
+	Data     string `placeholder:"DIR" help:"Directory of what the embedded engine keeps (data)."`
+	Embedded bool   `help:"Migrate the embedded engine, where no ClickHouse is configured."`
+}
+
+// Run applies the migrations that the database lacks.
+func (m migrateCommand) Run(env *environment) error {
+	c, err := env.load(nil, map[string]string{"data": m.Data})
+	if err != nil {
+		return err
+	}
+	a := newApp(c, nil, env.logger(c.Log), prometheus.NewRegistry())
+	a.embedded = m.Embedded
+	defer a.stop()
+	if err := a.openStore(env.ctx); err != nil {
+		return err
+	}
+	if err := a.store.Wait(env.ctx); err != nil {
+		return err
+	}
+	applied, err := a.store.Migrate(env.ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range applied {
+		fmt.Fprintf(env.stdout, "applied %s\n", name)
+	}
+	_, err = fmt.Fprintf(env.stdout, "%s is up to date\n", a.store.Database())
+	return err
+}
+
+type runCommand struct {
+	Roles    []string `default:"ingest,rules,web" help:"What this process does: ingest, rules, web (${default})."`
+	Embedded bool     `help:"Run a broker and an engine on this machine in place of each server that is not configured."`
+	Listen   string   `placeholder:"HOST:PORT" help:"Address of the pages and the API (127.0.0.1:8080)."`
+	Data     string   `placeholder:"DIR" help:"Directory of what the embedded servers keep (data)."`
+	LogLevel string   `placeholder:"LEVEL" help:"debug, info, warn or error (info)."`
+}
+
+// Run audits until it is told to stop.
+func (r runCommand) Run(env *environment) error {
+	c, err := env.load(nil, map[string]string{"listen": r.Listen, "data": r.Data, "log.level": r.LogLevel})
+	if err != nil {
+		return err
+	}
+	if err := r.check(c); err != nil {
+		return err
+	}
+	a := newApp(c, r.Roles, env.logger(c.Log), newRegistry())
+	a.embedded = r.Embedded
+	return a.run(env.ctx)
+}
+
+// check says what the roles lack.
+func (r runCommand) check(c config.Config) error {
+	var errs []error
+	for _, role := range r.Roles {
+		if !slices.Contains(allRoles, role) {
+			errs = append(errs, usageError{fmt.Errorf("--roles: must be among %s, not %q", strings.Join(allRoles, ", "), role)})
+		}
+	}
+	const instead = "or start with --embedded, which needs no server"
+	if len(c.Kafka.Brokers) == 0 && !r.Embedded && slices.Contains(r.Roles, roleIngest) {
+		errs = append(errs, &config.Error{Field: "kafka.brokers", Reason: "must name at least one host:port, " + instead})
+	}
+	if len(c.ClickHouse.Addresses) == 0 && !r.Embedded {
+		errs = append(errs, &config.Error{Field: "clickhouse.addresses", Reason: "must name at least one host:port, " + instead})
+	}
+	return errors.Join(errs...)
+}

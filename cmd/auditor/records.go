@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+)
+
+// maxLine bounds what one line may take of memory. The decoder's own bound is far below.
+const maxLine = 64 << 20
+
+// record is one piece of a file: a line, or an element of the one array that the file is.
+type record struct {
+	number int64 // of the line or the element, from 1
+	value  []byte
+}
+
+var errLongLine = fmt.Errorf("a line is longer than %d bytes", maxLine)
+
+// records gives the records of a file: its lines, blank ones left out, unless the whole file is one JSON array, whose
+// elements it then gives.
+func records(r io.Reader) iter.Seq2[record, error] {
+	return func(yield func(record, error) bool) {
+		lines := &lineReader{in: bufio.NewReaderSize(r, 1<<16)}
+		first, err := lines.next()
+		if err == nil && bytes.HasPrefix(bytes.TrimSpace(first.value), []byte("[")) && isArrayFile(first.value, lines) {
+			elements(io.MultiReader(bytes.NewReader(first.value), lines.in), yield)
+			return
+		}
+		for ; err == nil; first, err = lines.next() {
+			if !yield(first, nil) {
+				return
+			}
+		}
+		if err != io.EOF {
+			yield(record{}, err)
+		}
+	}
+}
+
+// isArrayFile tells a file that is one array from lines that are arrays: the array is not over at the end of the first
+// line, or nothing follows it.
+func isArrayFile(first []byte, lines *lineReader) bool {
+	if !json.Valid(first) {
+		return true
+	}
+	return lines.onlyBlankLeft()
+}
+
+// elements gives the elements of the array that r holds. What breaks the array is given as one last record, so that it
+// is rejected with its reason like any other.
+func elements(r io.Reader, yield func(record, error) bool) {
+	decoder := json.NewDecoder(r)
+	if _, err := decoder.Token(); err != nil {
+		yield(record{}, err)
+		return
+	}
+	number := int64(1)
+	for ; decoder.More(); number++ {
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			yield(record{number, rest(decoder, r)}, nil)
+			return
+		}
+		if !yield(record{number, value}, nil) {
+			return
+		}
+	}
+	if _, err := decoder.Token(); err != nil { // the array has no end
+		yield(record{number, []byte("[")}, nil)
+		return
+	}
+	if tail := bytes.TrimSpace(rest(decoder, r)); len(tail) > 0 {
+		yield(record{number, tail}, nil)
+	}
+}
+
+// rest is what the decoder has not taken, cut to a size that is surely rejected as a whole.
+func rest(decoder *json.Decoder, r io.Reader) []byte {
+	left, err := io.ReadAll(io.LimitReader(io.MultiReader(decoder.Buffered(), r), 2<<20))
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return left
+}
+
+// lineReader reads lines that are not blank.
+type lineReader struct {
+	in     *bufio.Reader
+	number int64
+}
+
+// next is the next line, its newline included. It gives io.EOF after the last.
+func (l *lineReader) next() (record, error) {
+	for {
+		value, err := l.line()
+		l.number++
+		if len(bytes.TrimSpace(value)) > 0 && (err == nil || err == io.EOF) {
+			return record{l.number, value}, nil
+		}
+		if err != nil {
+			return record{}, err
+		}
+	}
+}
+
+func (l *lineReader) line() ([]byte, error) {
+	var line []byte
+	for {
+		part, err := l.in.ReadSlice('\n')
+		line = append(line, part...)
+		if len(line) > maxLine {
+			return nil, errLongLine
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}
+
+// onlyBlankLeft reports whether nothing but white space follows. It takes blank bytes only.
+func (l *lineReader) onlyBlankLeft() bool {
+	for {
+		b, err := l.in.ReadByte()
+		if err != nil {
+			return true
+		}
+		if !bytes.ContainsRune([]byte(" \t\r\n"), rune(b)) {
+			_ = l.in.UnreadByte() // what was just read can be put back
+			return false
+		}
+		if b == '\n' {
+			l.number++
+		}
+	}
+}

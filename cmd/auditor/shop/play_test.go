@@ -1,0 +1,37 @@
+package shop
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"auditor/event"
+)
+
+func TestPlayKeepsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		told := 0
+		err := Play(ctx, New(1, time.Now(), "t"), func(_ context.Context, e event.Event) error {
+			told++
+			if late := time.Since(e.Time); late < 0 || late > time.Microsecond {
+				t.Fatalf("%s of %s is told %s late", e.ID, e.Time, late)
+			}
+			return nil
+		})
+		if err != nil || told < 1000 {
+			t.Errorf("told %d events in 30 s: %v", told, err)
+		}
+	})
+}
+
+func TestPlayEndsWithItsListener(t *testing.T) {
+	deaf := errors.New("deaf")
+	err := Play(t.Context(), New(1, time.Now().Add(-time.Hour), "t"), func(context.Context, event.Event) error { return deaf })
+	if !errors.Is(err, deaf) {
+		t.Errorf("%v, want %v", err, deaf)
+	}
+}
