@@ -249,9 +249,13 @@ type apiReject struct {
 	Time      time.Time    `json:"time"`
 	Reason    event.Reason `json:"reason"`
 	Detail    string       `json:"detail"`
-	Key       []byte       `json:"key"` // base64
-	Raw       []byte       `json:"raw"` // base64
+	Key       []byte       `json:"key"`  // base64, its beginning
+	Raw       []byte       `json:"raw"`  // base64, its beginning
+	Size      int          `json:"size"` // bytes of the whole
 }
+
+// rawAnswered is how many bytes of a rejected record the API gives.
+const rawAnswered = 64 << 10
 
 func (s *Server) apiRejects(c echo.Context) error {
 	if err := known(c, "reason", "before", "cursor", "limit"); err != nil {
@@ -269,6 +273,7 @@ func (s *Server) apiRejects(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	filter.RawLimit = rawAnswered
 	ctx, cancel := s.within(c)
 	defer cancel()
 	rejects, err := s.store.Rejects(ctx, filter)
@@ -277,10 +282,10 @@ func (s *Server) apiRejects(c echo.Context) error {
 	}
 	answer := items[apiReject]{Items: []apiReject{}}
 	for _, r := range rejects {
-		answer.Items = append(answer.Items, apiReject{r.Topic, r.Partition, r.Offset, r.Index, r.KafkaTime, r.Reason, r.Detail, r.Key, r.Raw})
+		answer.Items = append(answer.Items, apiReject{r.Topic, r.Partition, r.Offset, r.Index, r.KafkaTime, r.Reason, r.Detail, r.Key, r.Raw, r.Size})
 	}
 	if len(rejects) == limit {
-		answer.NextCursor = rejectCursor(rejects[limit-1])
+		answer.NextCursor = rejectCursor(rejects[limit-1].Reject)
 	}
 	return c.JSON(http.StatusOK, answer)
 }
@@ -329,9 +334,7 @@ func (s *Server) apiStatus(c echo.Context) error {
 		}
 		partitions = append(partitions, p)
 	}
-	if s.options.IngestStatus != nil {
-		partitions = withLag(partitions, s.options.IngestStatus())
-	}
+	partitions = withLag(partitions, s.partitions())
 	tallies := []apiCount{}
 	for _, n := range counts {
 		tallies = append(tallies, apiCount{n.Rule, n.Severity, n.State, n.Count})

@@ -58,6 +58,7 @@ func (s *Server) evidencePage(ctx context.Context, r request) (document, error) 
 	if err != nil {
 		return document{}, err
 	}
+	filter.RawLimit = rawShown
 	rejects, err := s.store.Rejects(ctx, filter)
 	if err != nil {
 		return document{}, err
@@ -76,7 +77,7 @@ func (s *Server) evidencePage(ctx context.Context, r request) (document, error) 
 		v.Rejects = append(v.Rejects, s.rejectRow(reject))
 	}
 	if len(rejects) == filter.Limit {
-		v.More = with(r.query, "/evidence", "before", rejectCursor(rejects[len(rejects)-1]))
+		v.More = with(r.query, "/evidence", "before", rejectCursor(rejects[len(rejects)-1].Reject))
 	}
 	v.Sentence = s.evidenceSentence(ledger, rejected)
 	return document{Title: "Evidence", Section: "evidence", Page: "evidence", View: v}, nil
@@ -90,7 +91,7 @@ func (s *Server) evidenceSentence(ledger []view.Ledger, rejected int) []phrase {
 	}
 	unread := phrase{Text: " " + plural(rejected, "record") + " could not be read as an event.", Href: "#rejects"}
 	if s.options.IngestStatus != nil {
-		for _, p := range s.options.IngestStatus() {
+		for _, p := range s.partitions() {
 			lag += p.Lag
 			if p.Problem != "" {
 				return []phrase{{Text: fmt.Sprintf("%s/%d stands still: %s.", visible(p.Topic), p.Partition, visible(p.Problem)), Tone: "warn"}}
@@ -122,17 +123,13 @@ func (s *Server) partitionRows(ledger []view.Ledger) []partitionRow {
 		partition int32
 	}
 	status := map[id]view.Partition{}
-	if s.options.IngestStatus != nil {
-		for _, p := range s.options.IngestStatus() {
-			status[id{p.Topic, p.Partition}] = p
-		}
-	}
 	all := slices.Clone(ledger)
-	for _, l := range ledger {
-		delete(status, id{l.Topic, l.Partition})
-	}
-	for at := range status { // read, but nothing stored yet
-		all = append(all, view.Ledger{Topic: at.topic, Partition: at.partition, First: 0, Last: -1})
+	for _, p := range s.partitions() {
+		status[id{p.Topic, p.Partition}] = p
+		same := func(l view.Ledger) bool { return l.Topic == p.Topic && l.Partition == p.Partition }
+		if !slices.ContainsFunc(ledger, same) { // read, but nothing stored yet
+			all = append(all, view.Ledger{Topic: p.Topic, Partition: p.Partition, First: 0, Last: -1})
+		}
 	}
 	slices.SortFunc(all, func(a, b view.Ledger) int {
 		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
@@ -145,12 +142,8 @@ func (s *Server) partitionRows(ledger []view.Ledger) []partitionRow {
 			row.Stored = number(l.First) + " – " + number(l.Last)
 			row.Unjudged = number(max(l.Last+1-l.Judged, 0))
 		}
-		if s.options.IngestStatus != nil {
-			for _, p := range s.options.IngestStatus() {
-				if p.Topic == l.Topic && p.Partition == l.Partition {
-					row.Next, row.End, row.Lag, row.Problem = number(p.Next), number(p.End), number(p.Lag), p.Problem
-				}
-			}
+		if p, ok := status[id{l.Topic, l.Partition}]; ok && p.Next >= 0 && p.End >= 0 {
+			row.Next, row.End, row.Lag, row.Problem = number(p.Next), number(p.End), number(p.Lag), p.Problem
 		}
 		rows = append(rows, row)
 	}
@@ -160,15 +153,14 @@ func (s *Server) partitionRows(ledger []view.Ledger) []partitionRow {
 // rawShown is how many bytes of a rejected record a page shows; the API gives all.
 const rawShown = 4 << 10
 
-func (s *Server) rejectRow(r event.Reject) rejectRow {
-	raw := r.Raw[:min(len(r.Raw), rawShown)]
-	text := string(raw)
+func (s *Server) rejectRow(r view.Reject) rejectRow {
+	text := string(r.Raw)
 	if !utf8.ValidString(text) {
 		text = strings.ToValidUTF8(text, "\ufffd")
 	}
 	return rejectRow{
 		Place: fmt.Sprintf("%s/%d @ %d", r.Topic, r.Partition, r.Offset), When: s.when(r.KafkaTime),
-		Reason: plain(string(r.Reason)), Detail: r.Detail, Raw: visibleText(text), Size: plural(len(r.Raw), "byte"),
+		Reason: plain(string(r.Reason)), Detail: r.Detail, Raw: visibleText(text), Size: plural(r.Size, "byte"),
 	}
 }
 

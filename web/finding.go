@@ -101,11 +101,23 @@ func (s *Server) findingView(ctx context.Context, f finding.Finding) (*findingVi
 	}
 	if subject.BusinessKey == "" && subject.TaskID == "" {
 		v.HistoryNote = "This finding is about many tasks together, so there is no one timeline."
-	} else if v.History, err = s.historyView(ctx, subject); err != nil {
+	} else if v.History, err = s.findingHistory(ctx, subject, f); err != nil {
 		return nil, err
+	}
+	if v.History == nil && v.HistoryNote == "" {
+		v.HistoryNote = "The events of this key are no longer kept."
 	}
 	v.Evidence = s.chips(f, v.History)
 	return v, nil
+}
+
+// findingHistory is the history that a finding is about; nil when its events are gone.
+func (s *Server) findingHistory(ctx context.Context, subject history.Subject, f finding.Finding) (*historyView, error) {
+	events, err := s.store.SubjectEvents(ctx, subject, s.config.KeyEvents)
+	if err != nil || len(events) == 0 {
+		return nil, err
+	}
+	return s.historyView(ctx, subject, events, []finding.Finding{f})
 }
 
 // chips link each event of the argument to its raw form: on this page where it is listed, and else through the API.
@@ -238,6 +250,13 @@ func (s *Server) postState(c echo.Context) error {
 func (s *Server) setState(c echo.Context, change finding.Change) error {
 	ctx, cancel := context.WithTimeout(c.Request().Context(), s.config.QueryTimeout)
 	defer cancel()
+	f, err := s.store.Finding(ctx, change.FindingID)
+	if err != nil {
+		return err
+	}
+	if f.State == finding.Resolved && change.To == finding.Acknowledged {
+		return badRequest("state: a resolved finding has to be opened again before it can be acknowledged")
+	}
 	if err := s.store.SetFindingState(ctx, change); err != nil {
 		return err
 	}

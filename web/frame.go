@@ -41,8 +41,10 @@ type evidenceLine struct {
 	When when
 }
 
-// ledgerShared is how long the ledger's figures are shared: they change the slowest and cost the most.
-const ledgerShared = 3 * time.Second
+const (
+	ledgerShared = 5 * time.Second    // how long the ledger's figures are shared: they change the slowest and cost the most
+	ledgerSpan   = 7 * 24 * time.Hour // how far back the ledger is read
+)
 
 func (s *Server) frame(c echo.Context, drawn rendered) frame {
 	r := c.Request()
@@ -70,7 +72,9 @@ func (s *Server) frame(c echo.Context, drawn rendered) frame {
 }
 
 func (s *Server) ledger(ctx context.Context) ([]view.Ledger, error) {
-	return ask(ctx, s.cache, "ledger", ledgerShared, s.store.Ledger)
+	return ask(ctx, s.cache, "ledger", ledgerShared, func(ctx context.Context) ([]view.Ledger, error) {
+		return s.store.Ledger(ctx, s.now().Add(-ledgerSpan))
+	})
 }
 
 func (s *Server) findingCounts(ctx context.Context) ([]view.FindingCount, error) {
@@ -109,22 +113,27 @@ func (s *Server) evidence(ctx context.Context) evidenceLine {
 	if missing > 0 {
 		return evidenceLine{Text: fmt.Sprintf("evidence is missing: %s", plural(int(missing), "record")), Tone: "warn"}
 	}
-	if s.options.IngestStatus == nil {
-		if newest.IsZero() {
-			return evidenceLine{Text: "no evidence yet"}
-		}
-		return evidenceLine{Text: "evidence stored up to " + s.clock(newest), When: s.when(newest)}
+	if partitions := s.partitions(); len(partitions) > 0 {
+		return s.ingestLine(partitions)
 	}
-	return s.ingestLine(s.options.IngestStatus())
+	if newest.IsZero() {
+		return evidenceLine{Text: "no evidence yet"}
+	}
+	return evidenceLine{Text: "evidence stored up to " + s.clock(newest), When: s.when(newest)}
+}
+
+// partitions are those that this process reads.
+func (s *Server) partitions() []view.Partition {
+	if s.options.IngestStatus == nil {
+		return nil
+	}
+	return s.options.IngestStatus()
 }
 
 // lateAfter is how long ago ingest may have looked for new records before its word is called late.
 const lateAfter = 15 * time.Second
 
 func (s *Server) ingestLine(partitions []view.Partition) evidenceLine {
-	if len(partitions) == 0 {
-		return evidenceLine{Text: "no evidence yet: no partition is being read", Tone: "warn"}
-	}
 	var lag int64
 	complete := s.now()
 	for _, p := range partitions {

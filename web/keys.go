@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"slices"
 	"strconv"
+	"time"
 
 	"auditor/event"
+	"auditor/event/finding"
 	"auditor/event/history"
 	"auditor/event/view"
 	"auditor/web/timeline"
@@ -63,17 +66,18 @@ const (
 	mostRows      = 500 // runs and events that a page lists
 )
 
-func (s *Server) historyView(ctx context.Context, subject history.Subject) (*historyView, error) {
-	events, err := s.store.SubjectEvents(ctx, subject, s.config.KeyEvents)
+// historyView draws a history. The findings about it name time-outs that its gaps fit.
+func (s *Server) historyView(ctx context.Context, subject history.Subject, events []event.Event, findings []finding.Finding) (*historyView, error) {
+	h := history.Build(subject, events)
+	heard, err := s.heard(ctx, h)
 	if err != nil {
 		return nil, err
 	}
-	h := history.Build(subject, events)
 	v := &historyView{Repeats: h.Repeats, anchors: map[string]bool{}}
 	if len(events) >= s.config.KeyEvents {
 		v.Cut = fmt.Sprintf("Only the newest %s events are read (web.key_events).", number(len(events)))
 	}
-	s.draw2(v, h)
+	s.drawHistory(v, h, heard, findings)
 	for i, e := range h.Events {
 		if i == mostRows {
 			v.Cut += fmt.Sprintf(" The first %s events of %s are listed.", number(mostRows), number(len(h.Events)))
@@ -85,11 +89,13 @@ func (s *Server) historyView(ctx context.Context, subject history.Subject) (*his
 	return v, nil
 }
 
-// draw2 draws the history twice, for wide and for narrow screens; the style sheet shows one.
-func (s *Server) draw2(v *historyView, h *history.History) {
+// drawHistory draws the history twice, for wide and for narrow screens; the style sheet shows one.
+func (s *Server) drawHistory(v *historyView, h *history.History, heard []history.Signal, findings []finding.Finding) {
 	link := func(e *event.Event) string { return "#" + anchorOf(e.Position) }
-	wide := timeline.New(h, timeline.Options{ID: "w", Width: wideDrawing, Zone: s.zone, Link: link})
-	narrow := timeline.New(h, timeline.Options{ID: "n", Width: narrowDrawing, Zone: s.zone, Link: link})
+	options := timeline.Options{ID: "w", Width: wideDrawing, Zone: s.zone, Link: link, Heard: heard, TimeOuts: timeOuts(findings)}
+	wide := timeline.New(h, options)
+	options.ID, options.Width = "n", narrowDrawing
+	narrow := timeline.New(h, options)
 	v.Wide, v.Narrow = template.HTML(wide.SVG()), template.HTML(narrow.SVG()) //nolint:gosec // the drawing escapes what it writes
 	if drawn, all, left := wide.Summary(); left {
 		v.Note = fmt.Sprintf("%s of %s runs are drawn: the first, the last and the densest stretch.", number(drawn), number(all))
@@ -104,6 +110,42 @@ func (s *Server) draw2(v *historyView, h *history.History) {
 		}
 		v.Rows = append(v.Rows, run)
 	}
+}
+
+// heardSpan is the longest stretch for which the workers' signs of life are drawn: beyond it they are too many, and say
+// nothing at that scale.
+const heardSpan = 6 * time.Hour
+
+// heard gives when the workers of a history were heard of while it went on, and a little longer, so that it shows who
+// fell silent.
+func (s *Server) heard(ctx context.Context, h *history.History) ([]history.Signal, error) {
+	var workers []string
+	for _, r := range h.Runs {
+		if r.Worker != "" && !slices.Contains(workers, r.Worker) {
+			workers = append(workers, r.Worker)
+		}
+	}
+	if len(workers) == 0 || len(workers) > mostListed {
+		return nil, nil
+	}
+	from, until := h.Events[0].Time, h.Events[len(h.Events)-1].Time
+	if until.Sub(from) > heardSpan {
+		return nil, nil
+	}
+	return s.store.Heard(ctx, h.Subject.Namespace, workers, from, until)
+}
+
+// timeOuts are those that the rules found gaps between deliveries to fit.
+func timeOuts(findings []finding.Finding) []timeline.TimeOut {
+	var named []timeline.TimeOut
+	for _, f := range findings {
+		name, _ := f.Fields["timeout"].(string)
+		gap, _ := f.Fields["gap_seconds"].(float64)
+		if name != "" && gap > 0 {
+			named = append(named, timeline.TimeOut{Name: name, Gap: time.Duration(gap * float64(time.Second))})
+		}
+	}
+	return named
 }
 
 func (s *Server) eventRow(e *event.Event) eventRow {
@@ -155,22 +197,47 @@ func (s *Server) keyPage(ctx context.Context, r request) (document, error) {
 		return document{}, badRequest("key: say which business key, as in /keys?key=order:42")
 	}
 	subject := history.Subject{Namespace: r.query.Get("namespace"), BusinessKey: key}
-	v := keyView{Kind: "business key", Name: key, Namespace: subject.Namespace,
-		API: "/api/v1/keys?" + url.Values{"business_key": {key}, "namespace": {subject.Namespace}}.Encode()}
-	filter := view.FindingFilter{BusinessKey: key, Namespace: &subject.Namespace, Limit: mostListed}
-	return s.subjectPage(ctx, subject, v, filter)
-}
-
-func (s *Server) subjectPage(ctx context.Context, subject history.Subject, v keyView, filter view.FindingFilter) (document, error) {
-	var err error
-	if v.History, err = s.historyView(ctx, subject); err != nil {
+	events, err := s.store.SubjectEvents(ctx, subject, s.config.KeyEvents)
+	if err != nil {
 		return document{}, err
 	}
-	if len(v.History.Events) == 0 {
+	v := keyView{Kind: "business key", Name: key, Namespace: subject.Namespace,
+		API: "/api/v1/keys?" + url.Values{"business_key": {key}, "namespace": {subject.Namespace}}.Encode()}
+	return s.subjectPage(ctx, subject, events, v, view.FindingFilter{BusinessKey: key, Namespace: &subject.Namespace, Limit: mostListed})
+}
+
+// taskIDPage shows one task id, and leads to the business keys it belongs to: their pages have the other copies too.
+func (s *Server) taskIDPage(ctx context.Context, r request) (document, error) {
+	id := r.query.Get("id")
+	if id == "" {
+		return document{}, badRequest("id: say which task id, as in /tasks/id?id=7c9e")
+	}
+	events, err := s.store.TaskEvents(ctx, id, s.config.KeyEvents)
+	if err != nil {
+		return document{}, err
+	}
+	subject := history.Subject{TaskID: id}
+	v := keyView{Kind: "task id", Name: id, API: "/api/v1/events?" + url.Values{"task_id": {id}}.Encode()}
+	for _, e := range events {
+		subject.Namespace = e.Namespace
+		lead := phrase{Text: e.BusinessKey, Href: keyHref(e.Namespace, e.BusinessKey)}
+		if e.BusinessKey != "" && !slices.Contains(v.Leads, lead) {
+			v.Leads = append(v.Leads, lead)
+		}
+	}
+	v.Namespace = subject.Namespace
+	return s.subjectPage(ctx, subject, events, v, view.FindingFilter{Task: id, Limit: mostListed})
+}
+
+func (s *Server) subjectPage(ctx context.Context, subject history.Subject, events []event.Event, v keyView, filter view.FindingFilter) (document, error) {
+	if len(events) == 0 {
 		return document{}, notFound("Nothing is known of the " + v.Kind + " " + visible(subject.String()) + ".")
 	}
 	page, err := s.store.Findings(ctx, filter)
 	if err != nil {
+		return document{}, err
+	}
+	if v.History, err = s.historyView(ctx, subject, events, page.Items); err != nil {
 		return document{}, err
 	}
 	v.Findings = s.findingRows(page.Items)
@@ -203,27 +270,4 @@ func subjectSentence(v keyView, findings int) []phrase {
 		sentence = append(sentence, phrase{Text: "; "}, phrase{Text: plural(findings, "finding"), Href: "#findings"})
 	}
 	return append(sentence, phrase{Text: "."})
-}
-
-// taskIDPage shows one task id. Where it belongs to one business key and nothing else, it leads there: that page has
-// the other copies too.
-func (s *Server) taskIDPage(ctx context.Context, r request) (document, error) {
-	id := r.query.Get("id")
-	if id == "" {
-		return document{}, badRequest("id: say which task id, as in /tasks/id?id=7c9e")
-	}
-	refs, err := s.store.TaskRefs(ctx, id)
-	if err != nil {
-		return document{}, err
-	}
-	subject := history.Subject{TaskID: id}
-	v := keyView{Kind: "task id", Name: id, API: "/api/v1/events?" + url.Values{"task_id": {id}}.Encode()}
-	for _, ref := range refs {
-		subject.Namespace = ref.Namespace
-		if ref.BusinessKey != "" {
-			v.Leads = append(v.Leads, phrase{Text: ref.BusinessKey, Href: keyHref(ref.Namespace, ref.BusinessKey)})
-		}
-	}
-	v.Namespace = subject.Namespace
-	return s.subjectPage(ctx, subject, v, view.FindingFilter{Task: id, Limit: mostListed})
 }

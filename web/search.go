@@ -95,7 +95,7 @@ func hitHref(h view.Hit) string {
 	switch {
 	case h.Kind == view.HitWorker:
 		return "/workers"
-	case h.BusinessKey != "":
+	case h.Kind != view.HitTask && h.BusinessKey != "":
 		return keyHref(h.Namespace, h.BusinessKey)
 	}
 	return taskHref(h.TaskID)

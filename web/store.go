@@ -25,8 +25,8 @@ type Findings interface {
 	Finding(ctx context.Context, id string) (finding.Finding, error)
 	// FindingLog gives the changes of a finding's state, the oldest first.
 	FindingLog(ctx context.Context, id string) ([]finding.Change, error)
-	// SetFindingState moves a finding to a state and logs it. Its Time and To, By and Note are taken from change, From
-	// from the store. Moving a finding to the state that it is in changes nothing but the log.
+	// SetFindingState moves a finding to change.To and logs it, or gives view.ErrNotFound. Where the finding is in that
+	// state anyhow, only a note is logged, if there is one.
 	SetFindingState(ctx context.Context, change finding.Change) error
 	// FindingValues gives what the filters can be set to.
 	FindingValues(ctx context.Context) (view.FindingValues, error)
@@ -39,8 +39,8 @@ type Histories interface {
 	SubjectEvents(ctx context.Context, subject history.Subject, limit int) ([]event.Event, error)
 	// TaskEvents gives the events of a task id in any namespace, in order of time, the newest limit of them.
 	TaskEvents(ctx context.Context, taskID string, limit int) ([]event.Event, error)
-	// TaskRefs gives the names and business keys that a task id goes by, in any namespace.
-	TaskRefs(ctx context.Context, taskID string) ([]view.TaskRef, error)
+	// Heard gives when workers were heard of within a stretch of time, in order of time.
+	Heard(ctx context.Context, namespace string, workers []string, from, until time.Time) ([]history.Signal, error)
 	// Search finds what a text may be: a business key or the beginning of one, a task id, a request id, a worker.
 	Search(ctx context.Context, text string, limit int) ([]view.Hit, error)
 }
@@ -55,7 +55,8 @@ type Figures interface {
 	// Activity counts what tasks did, from a time on, by slots of the given length, whole minutes.
 	Activity(ctx context.Context, from time.Time, slot time.Duration) ([]view.Activity, error)
 	Workers(ctx context.Context, limit int) ([]view.Worker, error)
-	Ledger(ctx context.Context) ([]view.Ledger, error)
-	Rejects(ctx context.Context, filter view.RejectFilter) ([]event.Reject, error)
+	// Ledger gives what the ledger proves of the partitions that were written to since from.
+	Ledger(ctx context.Context, from time.Time) ([]view.Ledger, error)
+	Rejects(ctx context.Context, filter view.RejectFilter) ([]view.Reject, error)
 	RejectCounts(ctx context.Context) ([]view.RejectCount, error)
 }

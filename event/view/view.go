@@ -95,14 +95,6 @@ type Activity struct {
 	Failed    int
 }
 
-// TaskRef leads from a task id to the name and the business key it goes by.
-type TaskRef struct {
-	Namespace   string
-	TaskID      string
-	Task        string // empty when no event told
-	BusinessKey string // empty when no event told
-}
-
 // HitKind says what a searched text turned out to be.
 type HitKind string
 
@@ -166,9 +158,16 @@ type Partition struct {
 
 // RejectFilter chooses rejected records, the newest first.
 type RejectFilter struct {
-	Reason event.Reason // empty: all
-	Limit  int
-	Before Position // the last of the page before; zero for the first page
+	Reason   event.Reason // empty: all
+	Limit    int
+	RawLimit int      // bytes of each record's key and value that are wanted
+	Before   Position // the last of the page before; zero for the first page
+}
+
+// Reject is a rejected record, its bytes cut to what was wanted.
+type Reject struct {
+	event.Reject
+	Size int // of the whole value, in bytes
 }
 
 // Position is where a reject stands in the order of its list.

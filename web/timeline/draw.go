@@ -178,13 +178,13 @@ func (t *Timeline) drawGap(p *pen, g gap) {
 		return
 	}
 	const middle = barTop + barHeight/2
-	p.write(`<g class="tl-gap"><title>%s</title>`, clean(fmt.Sprintf("run %d came %s", g.to.Number, g)))
+	p.write(`<g class="tl-gap"><title>%s</title>`, clean(fmt.Sprintf("run %d came %s", g.to.Number, t.sayGap(g))))
 	if from != to {
 		p.write(`<path class="tl-drop" d="M%.1f %.1fV%.1f"/>`, left, from+middle, to+middle)
 	}
 	p.write(`<path d="M%.1f %.1fH%.1fm-5 -3.5l5 3.5l-5 3.5"/>`, left, to+middle, right-1)
 	texts := []string{short(g.length())}
-	if name := g.timeOut(); name != "" {
+	if name := t.timeOut(g); name != "" {
 		texts = append([]string{texts[0] + " · " + name}, texts...)
 	}
 	for _, text := range texts {

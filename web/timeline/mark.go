@@ -3,7 +3,6 @@ package timeline
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"auditor/event"
 	"auditor/event/history"
@@ -146,28 +145,25 @@ func gaps(h *history.History) []gap {
 	return found
 }
 
-// timeOuts are lengths after which brokers and their clients deliver again, as they are set when nobody sets them.
-var timeOuts = []struct {
-	name   string
-	length time.Duration
-}{
-	{"visibility time-out of 30 s", 30 * time.Second},
-	{"acknowledgement time-out of 30 m", 30 * time.Minute},
-	{"visibility time-out of 1 h", time.Hour},
-	{"visibility time-out of 12 h", 12 * time.Hour},
-}
-
-// timeOut names the time-out that the gap fits: measured from delivery to delivery, and a little more, for brokers look
-// at intervals. Empty when none fits, or when the run before had ended in order.
-func (g gap) timeOut() string {
+// timeOut names the time-out that the gap fits, as it was found for this history. It goes from delivery to delivery, and
+// fits no run that followed one which had ended in order.
+func (t *Timeline) timeOut(g gap) string {
 	if g.from.End != nil && !g.from.End.Time.After(g.to.Begin()) {
 		return ""
 	}
 	length := g.to.Begin().Sub(g.from.Begin())
-	for _, t := range timeOuts {
-		if length >= t.length && length <= t.length+max(t.length/20, 2*time.Second) {
-			return t.name
+	for _, known := range t.options.TimeOuts {
+		if (length - known.Gap).Abs() <= known.Gap/30 {
+			return known.Name
 		}
 	}
 	return ""
+}
+
+func (t *Timeline) sayGap(g gap) string {
+	text := Length(g.length()) + " " + g.says
+	if name := t.timeOut(g); name != "" {
+		text += ", fits " + name
+	}
+	return text
 }

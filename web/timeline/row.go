@@ -49,7 +49,7 @@ func (t *Timeline) Rows() []Row {
 			row.Effects = append(row.Effects, Effect{Text: m.String(), Class: kindClass[m.kind], Event: m.event})
 		}
 		if g, ok := led[r]; ok {
-			row.Gap = g.String()
+			row.Gap = t.sayGap(g)
 		}
 		if redelivered(r) {
 			row.Outcome = "redelivered, " + row.Outcome
@@ -57,14 +57,6 @@ func (t *Timeline) Rows() []Row {
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-func (g gap) String() string {
-	text := Length(g.length()) + " " + g.says
-	if name := g.timeOut(); name != "" {
-		text += ", fits a " + name
-	}
-	return text
 }
 
 // outcome is how a run ended, in a few words.

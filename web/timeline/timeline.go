@@ -31,6 +31,14 @@ type Options struct {
 	Link func(*event.Event) string
 	// Heard is when the workers were heard of; a lane shows it as a thin line, which ends where its worker fell silent.
 	Heard []history.Signal
+	// TimeOuts are those that gaps of this history were found to fit; a gap of about that length carries the name.
+	TimeOuts []TimeOut
+}
+
+// TimeOut is a gap between two deliveries, and the name of the time-out that it fits.
+type TimeOut struct {
+	Name string
+	Gap  time.Duration
 }
 
 // Timeline is a history laid out.

@@ -1,0 +1,35 @@
+-- name: web/findings
+-- One page of the findings that a filter chooses; an empty param chooses all.
+-- params: rule String, states Array(String), severity String, cause String, any_namespace Bool, namespace String,
+--    task String, business_key String, text String, since DateTime64(6, 'UTC'), sort String, first Bool,
+--    after_rank Int64, after_id String, limit UInt64
+-- returns: every column of findings, its rank in the order, and how many the filter chooses; the highest rank first
+-- cost: all findings
+-- example: {"rule": "", "states": ["open"], "severity": "", "cause": "", "any_namespace": true, "namespace": "",
+--    "task": "", "business_key": "", "text": "", "since": "1970-01-01 00:00:00", "sort": "severity", "first": true,
+--    "after_rank": 0, "after_id": "", "limit": 50}
+SELECT *
+FROM
+(
+    SELECT
+        *,
+        multiIf(
+            {sort:String} = 'recent', toUnixTimestamp64Micro(last_seen),
+            {sort:String} = 'oldest', -toUnixTimestamp64Micro(first_seen),
+            toInt64(if({sort:String} = 'effects', least(effects, 900), indexOf(['info', 'warning', 'critical'], severity)))
+                * 10000000000000000 + toUnixTimestamp64Micro(last_seen)) AS rank,
+        count() OVER () AS total
+    FROM findings
+    WHERE ({rule:String} = '' OR rule = {rule:String})
+        AND (empty({states:Array(String)}) OR has({states:Array(String)}, state))
+        AND ({severity:String} = '' OR severity = {severity:String})
+        AND ({cause:String} = '' OR cause = {cause:String})
+        AND ({any_namespace:Bool} OR namespace = {namespace:String})
+        AND ({task:String} = '' OR task = {task:String} OR has(task_ids, {task:String}))
+        AND ({business_key:String} = '' OR business_key = {business_key:String})
+        AND ({text:String} = '' OR positionCaseInsensitiveUTF8(concat(title, '\n', business_key, '\n', cause), {text:String}) > 0)
+        AND last_seen >= {since:DateTime64(6, 'UTC')}
+)
+WHERE {first:Bool} OR (rank, id) < ({after_rank:Int64}, {after_id:String})
+ORDER BY rank DESC, id DESC
+LIMIT {limit:UInt64}

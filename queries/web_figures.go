@@ -1,0 +1,124 @@
+package queries
+
+import (
+	"context"
+	"time"
+
+	"auditor/event"
+	"auditor/event/view"
+)
+
+// ExtraEffects counts effects beyond the first, from a time on, by slots of the given length: each by when its finding
+// was last seen.
+func (p *Pages) ExtraEffects(ctx context.Context, from time.Time, slot time.Duration) ([]view.ExtraEffects, error) {
+	type row struct {
+		Slot    time.Time `ch:"begun"`
+		Task    string    `ch:"name"`
+		Extra   int64     `ch:"extra"`
+		Guarded int64     `ch:"guarded"`
+	}
+	rows, err := selectAll[row](ctx, p.store, "web/extra_effects", params{"from": from, "slot": uint32(slot.Seconds())})
+	return pluck(rows, func(r *row) view.ExtraEffects {
+		return view.ExtraEffects{Slot: r.Slot, Task: r.Task, Extra: int(r.Extra), Guarded: int(r.Guarded)}
+	}), err
+}
+
+// Activity counts what tasks did, from a time on, by slots of the given length, which is whole minutes. The counts are
+// within about one per cent.
+func (p *Pages) Activity(ctx context.Context, from time.Time, slot time.Duration) ([]view.Activity, error) {
+	type row struct {
+		Slot      time.Time `ch:"begun"`
+		Namespace string    `ch:"namespace"`
+		Task      string    `ch:"name"`
+		Events    uint64    `ch:"all"`
+		Runs      uint64    `ch:"runs"`
+		Retries   uint64    `ch:"retried"`
+		Succeeded uint64    `ch:"succeeded"`
+		Failed    uint64    `ch:"failed"`
+	}
+	rows, err := selectAll[row](ctx, p.store, "web/activity", params{"from": from, "slot": uint32(slot.Seconds())})
+	return pluck(rows, func(r *row) view.Activity {
+		return view.Activity{Slot: r.Slot, Namespace: r.Namespace, Task: r.Task, Events: int(r.Events), Runs: int(r.Runs),
+			Retries: int(r.Retries), Succeeded: int(r.Succeeded), Failed: int(r.Failed)}
+	}), err
+}
+
+// Workers gives when each worker was heard of, the one heard of last first.
+func (p *Pages) Workers(ctx context.Context, limit int) ([]view.Worker, error) {
+	type row struct {
+		Namespace string    `ch:"namespace"`
+		Worker    string    `ch:"worker"`
+		Processes uint64    `ch:"processes"`
+		First     time.Time `ch:"first_heard"`
+		Last      time.Time `ch:"last_heard"`
+		Idle      time.Time `ch:"idle_at"`
+		Lost      time.Time `ch:"lost_at"`
+	}
+	rows, err := selectAll[row](ctx, p.store, "web/workers", params{"limit": limit})
+	return pluck(rows, func(r *row) view.Worker {
+		return view.Worker{Namespace: r.Namespace, Name: r.Worker, Processes: int(r.Processes), First: known(r.First),
+			Last: known(r.Last), Idle: known(r.Idle), Lost: known(r.Lost)}
+	}), err
+}
+
+// Ledger gives what the ledger proves of the partitions that were written to since from.
+func (p *Pages) Ledger(ctx context.Context, from time.Time) ([]view.Ledger, error) {
+	type row struct {
+		Topic     string    `ch:"topic"`
+		Partition int32     `ch:"partition"`
+		First     int64     `ch:"first_offset"`
+		Last      int64     `ch:"last_offset"`
+		Batches   uint64    `ch:"batches"`
+		Records   uint64    `ch:"records"`
+		Events    uint64    `ch:"events"`
+		Rejects   uint64    `ch:"rejects"`
+		Missing   int64     `ch:"missing"`
+		Newest    time.Time `ch:"newest"`
+		Judged    int64     `ch:"judged"`
+	}
+	rows, err := selectAll[row](ctx, p.store, "web/ledger", params{"from": from})
+	return pluck(rows, func(r *row) view.Ledger {
+		return view.Ledger{Topic: r.Topic, Partition: r.Partition, First: r.First, Last: r.Last, Batches: int(r.Batches),
+			Records: int(r.Records), Events: int(r.Events), Rejects: int(r.Rejects), Missing: r.Missing, KafkaTime: known(r.Newest), Judged: r.Judged}
+	}), err
+}
+
+// Rejects lists rejected records, the newest first.
+func (p *Pages) Rejects(ctx context.Context, f view.RejectFilter) ([]view.Reject, error) {
+	type row struct {
+		Topic     string    `ch:"kafka_topic"`
+		Partition int32     `ch:"kafka_partition"`
+		Offset    int64     `ch:"kafka_offset"`
+		Index     int32     `ch:"kafka_index"`
+		Time      time.Time `ch:"kafka_time"`
+		Reason    string    `ch:"reason"`
+		Detail    string    `ch:"detail"`
+		Key       string    `ch:"head"`
+		Raw       string    `ch:"bytes"`
+		Size      uint64    `ch:"size"`
+	}
+	rows, err := selectAll[row](ctx, p.store, "web/rejects", params{
+		"reason": f.Reason, "first": f.Before == view.Position{}, "before_time": f.Before.KafkaTime, "before_topic": f.Before.Topic,
+		"before_partition": f.Before.Partition, "before_offset": f.Before.Offset, "before_index": f.Before.Index,
+		"raw_limit": f.RawLimit, "limit": max(f.Limit, 1),
+	})
+	return pluck(rows, func(r *row) view.Reject {
+		return view.Reject{Size: int(r.Size), Reject: event.Reject{
+			Position:  event.Position{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Index: r.Index},
+			KafkaTime: known(r.Time), Reason: event.Reason(r.Reason), Detail: r.Detail, Key: []byte(r.Key), Raw: []byte(r.Raw),
+		}}
+	}), err
+}
+
+// RejectCounts gives how many records were rejected for each reason, the most frequent first.
+func (p *Pages) RejectCounts(ctx context.Context) ([]view.RejectCount, error) {
+	type row struct {
+		Reason string    `ch:"reason"`
+		Found  uint64    `ch:"found"`
+		Newest time.Time `ch:"newest"`
+	}
+	rows, err := selectAll[row](ctx, p.store, "web/reject_counts", nil)
+	return pluck(rows, func(r *row) view.RejectCount {
+		return view.RejectCount{Reason: event.Reason(r.Reason), Count: int(r.Found), Last: known(r.Newest)}
+	}), err
+}
