@@ -53,3 +53,16 @@ func unfinishedWorkers(h *history.History) (workers []string, from time.Time) {
 	}
 	return workers, from
 }
+
+// formerly lists the subjects under which events of a history stood before their business key was known: what was found
+// about them is told under the key now.
+func formerly(h *history.History) []history.Subject {
+	var former []history.Subject
+	for _, e := range h.Events {
+		s := history.Subject{Namespace: h.Subject.Namespace, TaskID: e.TaskID}
+		if h.Subject.BusinessKey != "" && e.BusinessKey == "" && !slices.Contains(former, s) {
+			former = append(former, s)
+		}
+	}
+	return former
+}

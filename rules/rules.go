@@ -267,12 +267,14 @@ func (e *Engine) judgeChunk(ctx context.Context, subjects []history.Subject, at 
 	}
 	var found []finding.Finding
 	var tasks []history.Pending
+	var former []history.Subject
 	for _, s := range subjects {
 		past := events[s]
 		if at.past {
 			past = before(past, at.now)
 		}
 		h := history.Build(s, past)
+		former = append(former, formerly(h)...)
 		signals, err := e.signals(ctx, h)
 		if err != nil {
 			return err
@@ -281,7 +283,7 @@ func (e *Engine) judgeChunk(ctx context.Context, subjects []history.Subject, at 
 		v := j.verdict()
 		found, tasks = append(found, v.findings...), append(tasks, v.tasks...)
 	}
-	if err := e.settle(ctx, subjects, found, since, at.now); err != nil {
+	if err := e.settle(ctx, subjects, former, found, since, at.now); err != nil {
 		return err
 	}
 	if err := e.store.SavePending(ctx, tasks); err != nil {
@@ -338,7 +340,7 @@ func (e *Engine) populations(ctx context.Context, at moment) error {
 		return fmt.Errorf("read the retries by minute: %w", err)
 	}
 	found := append(synchronised(&e.config, waves), surges(&e.config, minutes)...)
-	if err := e.settle(ctx, nil, found, from, at.now); err != nil {
+	if err := e.settle(ctx, nil, nil, found, from, at.now); err != nil {
 		return err
 	}
 	e.populationAt = at.now

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"auditor/event/finding"
@@ -16,8 +17,8 @@ const byAuditor = "auditor"
 
 // settle brings what was found together with what is stored: new findings open, known ones grow, resolved ones open again
 // by new evidence, and those about a judged subject that no longer hold resolve by themselves. A finding that has not
-// changed is not written. since is how far back the judgement could see: what lies before it is left as it is.
-func (e *Engine) settle(ctx context.Context, subjects []history.Subject, found []finding.Finding, since, now time.Time) error {
+// changed is not written. former are subjects under which the judged ones stood before their key was known. since is how far back the judgement could see: what lies before it is left as it is.
+func (e *Engine) settle(ctx context.Context, subjects, former []history.Subject, found []finding.Finding, since, now time.Time) error {
 	ids := make([]string, len(found))
 	holds := map[string]bool{}
 	for i, f := range found {
@@ -47,7 +48,7 @@ func (e *Engine) settle(ctx context.Context, subjects []history.Subject, found [
 			e.metrics.findings.WithLabelValues(f.Rule, string(f.Severity)).Inc()
 		}
 	}
-	unresolved, err := e.store.Unresolved(ctx, subjects)
+	unresolved, err := e.store.Unresolved(ctx, slices.Concat(subjects, former))
 	if err != nil {
 		return fmt.Errorf("read unresolved findings: %w", err)
 	}
@@ -55,7 +56,7 @@ func (e *Engine) settle(ctx context.Context, subjects []history.Subject, found [
 		if holds[f.ID] || f.FirstSeen.Before(since) {
 			continue
 		}
-		log = append(log, finding.Change{FindingID: f.ID, Time: now, From: f.State, To: finding.Resolved, By: byAuditor, Note: goneNote(f.Rule)})
+		log = append(log, finding.Change{FindingID: f.ID, Time: now, From: f.State, To: finding.Resolved, By: byAuditor, Note: goneNote(f, former)})
 		f.State, f.UpdatedAt = finding.Resolved, now
 		changed = append(changed, f)
 	}
@@ -68,8 +69,14 @@ func (e *Engine) settle(ctx context.Context, subjects []history.Subject, found [
 	return nil
 }
 
-func goneNote(rule string) string {
-	if rule == StuckPending {
+func goneNote(f finding.Finding, former []history.Subject) string {
+	formerly := func(s history.Subject) bool {
+		return s.Namespace == f.Namespace && slices.Contains(f.TaskIDs, s.TaskID)
+	}
+	switch {
+	case f.BusinessKey == "" && slices.ContainsFunc(former, formerly):
+		return "its business key is known now"
+	case f.Rule == StuckPending:
 		return "the task went on or ended"
 	}
 	return "events that came later show that it did not happen so"

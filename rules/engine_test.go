@@ -1,0 +1,215 @@
+package rules_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"auditor/event"
+	"auditor/event/finding"
+	"auditor/event/history/historytest"
+	"auditor/queries"
+	"auditor/queries/querytest"
+	"auditor/rules"
+)
+
+// feed inserts events behind those already inserted, as one batch.
+type feed struct {
+	store *queries.Store
+	next  int64
+}
+
+func (f *feed) add(t *testing.T, events ...event.Event) {
+	t.Helper()
+	b := event.Batch{Topic: "task-events", First: f.next, Last: f.next + int64(len(events)) - 1, Records: len(events)}
+	for i, e := range events {
+		e.Topic, e.Offset, e.ID = b.Topic, f.next+int64(i), e.ID+e.Time.Format(time.RFC3339Nano)
+		b.Events = append(b.Events, e)
+	}
+	f.next = b.Last + 1
+	if err := f.store.InsertBatch(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newEngine(t *testing.T, store rules.Store) *rules.Engine {
+	t.Helper()
+	engine, err := rules.New(rules.DefaultConfig(), store, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine
+}
+
+// evaluateAt gives what is found as of a second, by rule; a finding that is not resolved before one that is.
+func evaluateAt(t *testing.T, engine *rules.Engine, second float64) map[string]finding.Finding {
+	t.Helper()
+	found, err := engine.Evaluate(t.Context(), historytest.At(second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	byRule := map[string]finding.Finding{}
+	for _, f := range found {
+		if other, seen := byRule[f.Rule]; !seen || other.State == finding.Resolved {
+			byRule[f.Rule] = f
+		}
+	}
+	return byRule
+}
+
+// Event by event, in whatever order they come, the rules end at the same findings as over all of them at once.
+func TestEventByEvent(t *testing.T) {
+	events := historytest.Events(t, `
+		0 received a w=w1 r=0
+		1 started a w=w1 r=0
+		2 effect a w=w1 r=0 name=mail
+		60 received a w=w2 r=0 redelivered
+		61 started a w=w2 r=0
+		62 effect a w=w2 r=0 name=mail
+		63 succeeded a w=w2 r=0
+		64 retried b w=w1 r=0 key=order:2
+		90 succeeded a w=w1 r=0`)
+	once := &feed{store: querytest.Store(t)}
+	once.add(t, events...)
+	want := evaluateAt(t, newEngine(t, once.store), 2000)
+	if len(want) != 2 || want[rules.RepeatedEffect].Cause != "redelivered_while_running" || want[rules.StuckPending].BusinessKey != "order:2" {
+		t.Fatalf("found %+v", want)
+	}
+	slices.Reverse(events)
+	single := &feed{store: querytest.Store(t)}
+	engine := newEngine(t, single.store)
+	var got map[string]finding.Finding
+	for _, e := range events {
+		single.add(t, e)
+		got = evaluateAt(t, engine, 2000)
+	}
+	ignore := cmp.Options{cmpopts.IgnoreFields(finding.Finding{}, "Version", "UpdatedAt"), cmpopts.IgnoreFields(finding.Evidence{}, "Offset")}
+	if diff := cmp.Diff(want, got, ignore); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A finding opens, stays acknowledged while it says the same, is opened again by new evidence once it was resolved, and
+// the log tells all of it. A stuck task that ends resolves by itself.
+func TestLifecycle(t *testing.T) {
+	f := &feed{store: querytest.Store(t)}
+	engine := newEngine(t, f.store)
+	ctx := t.Context()
+	f.add(t, historytest.Events(t, `
+		0 started a w=w1 r=0
+		1 succeeded a w=w1 r=0
+		2 started b w=w1 r=0
+		3 succeeded b w=w1 r=0
+		4 started s w=w1 r=0 key=order:2`)...)
+	found := evaluateAt(t, engine, 2000)
+	twice, stuck := found[rules.RepeatedEffect], found[rules.StuckPending]
+	if twice.State != finding.Open || twice.Effects != 2 || stuck.State != finding.Open {
+		t.Fatalf("found %+v", found)
+	}
+	change := func(id string, from, to finding.State, second float64) {
+		if err := f.store.ChangeFindings(ctx, []finding.Change{{FindingID: id, Time: historytest.At(second), From: from, To: to, By: "on call"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(twice.ID, finding.Open, finding.Acknowledged, 2001)
+	f.add(t, historytest.Events(t, "2010 heartbeat w=w1\n2011 sent c r=0")...)
+	if got := evaluateAt(t, engine, 2012)[rules.RepeatedEffect]; got.State != finding.Acknowledged || got.Effects != 2 {
+		t.Errorf("acknowledged: %+v", got)
+	}
+	change(twice.ID, finding.Acknowledged, finding.Resolved, 2020)
+	f.add(t, historytest.Events(t, "2030 started d w=w1 r=0\n2031 succeeded d w=w1 r=0\n2032 succeeded s w=w1 r=0 key=order:2")...)
+	found = evaluateAt(t, engine, 2040)
+	if got := found[rules.RepeatedEffect]; got.State != finding.Open || got.Effects != 3 || got.ID != twice.ID {
+		t.Errorf("new evidence: %+v", got)
+	}
+	if got := found[rules.StuckPending]; got.State != finding.Resolved {
+		t.Errorf("the task ended: %+v", got)
+	}
+}
+
+// Events of a task whose key is told only by its first event belong to that key, even when they come first.
+func TestKeyKnownLater(t *testing.T) {
+	f := &feed{store: querytest.Store(t)}
+	engine := newEngine(t, f.store)
+	f.add(t, historytest.Events(t, "1 started a w=w1 task= key=")...)
+	if got := evaluateAt(t, engine, 2000)[rules.StuckPending]; got.BusinessKey != "" || !slices.Equal(got.TaskIDs, []string{"a"}) {
+		t.Fatalf("by task id: %+v", got)
+	}
+	f.add(t, historytest.Events(t, "0 received a w=w1 r=0")...)
+	found, err := engine.Evaluate(t.Context(), historytest.At(9000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	states := map[string]finding.State{}
+	for _, f := range found {
+		states[f.BusinessKey] = f.State
+	}
+	if diff := cmp.Diff(map[string]finding.State{"": finding.Resolved, "order:1": finding.Open}, states); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// failing is a store whose cursor can't be moved: what crashed between the findings and the cursor.
+type failing struct{ *queries.Store }
+
+func (failing) SaveCursor(context.Context, string, event.Cursor) error {
+	return context.DeadlineExceeded
+}
+
+// A look that is repeated after a crash changes nothing.
+func TestRepeatedLook(t *testing.T) {
+	f := &feed{store: querytest.Store(t)}
+	f.add(t, historytest.Events(t, "0 started a w=w1 r=0\n1 succeeded a w=w1 r=0\n2 started b w=w1 r=0\n3 succeeded b w=w1 r=0")...)
+	if _, err := newEngine(t, failing{f.store}).Evaluate(t.Context(), historytest.At(100)); err == nil {
+		t.Fatal("no error")
+	}
+	before, err := f.store.AllFindings(t.Context())
+	if err != nil || len(before) != 1 {
+		t.Fatal(before, err)
+	}
+	after, err := newEngine(t, f.store).Evaluate(t.Context(), historytest.At(200))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Run looks until it is told to stop, and takes what comes in meanwhile.
+func TestRun(t *testing.T) {
+	f := &feed{store: querytest.Store(t)}
+	config := rules.DefaultConfig()
+	config.Interval = 100 * time.Millisecond
+	engine, err := rules.New(config, f.store, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	done := make(chan error)
+	go func() { done <- engine.Run(ctx) }()
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	events := historytest.Events(t, "0 started a w=w1 r=0\n1 succeeded a w=w1 r=0\n2 started b w=w1 r=0\n3 succeeded b w=w1 r=0")
+	for i := range events {
+		events[i].Time = now.Add(time.Duration(i) * time.Millisecond)
+	}
+	f.add(t, events...)
+	for ctx.Err() == nil {
+		if all, err := f.store.AllFindings(ctx); err == nil && len(all) == 1 {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		t.Error("nothing found")
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
