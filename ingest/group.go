@@ -18,8 +18,7 @@ import (
 const (
 	heartbeatEvery = 3 * time.Second
 	joinBackoff    = time.Second
-	topicsEvery    = 10 * time.Second // how often new partitions are looked for
-	awaitEvery     = time.Second      // how often topics that are missing are
+	awaitEvery     = time.Second // how often topics that are missing are looked for
 )
 
 // Ingester reads the topics of a configuration into a store.
@@ -35,6 +34,9 @@ type Ingester struct {
 	stored  *troubles
 	client  *client
 	running atomic.Bool
+
+	lookAgain   time.Duration // at a partition that stands still
+	topicsEvery time.Duration // how often new partitions are looked for
 }
 
 // New checks c and wires an Ingester. It starts and connects nothing.
@@ -54,6 +56,9 @@ func New(c Config, store Store, decoder Decoder, log *slog.Logger, r prometheus.
 		budget:  &budget{free: c.Memory},
 		kafka:   newTroubles(log, "kafka"),
 		stored:  newTroubles(log, "store"),
+
+		lookAgain:   time.Minute,
+		topicsEvery: 10 * time.Second,
 	}
 	i.metrics = newMetrics(r, i.Status)
 	return i, nil
@@ -171,7 +176,7 @@ func (i *Ingester) awaitTopics(ctx context.Context) (map[string]int, bool) {
 
 // watchTopics returns, which ends the generation, once a topic has gained partitions, so that the group shares them out.
 func (i *Ingester) watchTopics(ctx context.Context, seen map[string]int) {
-	for pause(ctx, topicsEvery) {
+	for pause(ctx, i.topicsEvery) {
 		counts, err := i.client.partitions(ctx)
 		if err != nil {
 			continue // whoever needs the brokers reports that they are away

@@ -15,7 +15,6 @@ import (
 )
 
 const (
-	lookAgain   = time.Minute // at a partition that stands still
 	firstRetry  = 100 * time.Millisecond
 	lastRetry   = 10 * time.Second
 	settleLimit = 3 * time.Second // for the last commit
@@ -79,7 +78,7 @@ func (p *partition) run(ctx context.Context) {
 			return
 		case errors.As(err, &s):
 			p.stand(s)
-			if !pause(ctx, lookAgain) {
+			if !pause(ctx, p.lookAgain) {
 				return
 			}
 		case errors.Is(err, errGone):

@@ -1,0 +1,260 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/goleak"
+
+	"auditor/event"
+)
+
+const (
+	topic    = "task-events"
+	group    = "auditor"
+	patience = 60 * time.Second
+)
+
+func TestMain(m *testing.M) {
+	if child := os.Getenv(childEnv); child != "" {
+		os.Exit(runChild(child))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// newCluster starts a broker in memory with one topic.
+func newCluster(t testing.TB, partitions int32, opts ...kfake.Opt) *kfake.Cluster {
+	t.Helper()
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(partitions, topic)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func newProducer(t testing.TB, c *kfake.Cluster, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	p, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(c.ListenAddrs()...),
+		kgo.DefaultProduceTopic(topic),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// produce sends one record with each value to the partition.
+func produce(t testing.TB, p *kgo.Client, partition int32, values ...string) {
+	t.Helper()
+	records := make([]*kgo.Record, len(values))
+	for i, v := range values {
+		records[i] = &kgo.Record{Partition: partition, Value: []byte(v)}
+	}
+	if err := p.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func testConfig(c *kfake.Cluster) Config {
+	cfg := DefaultConfig()
+	cfg.Kafka.Brokers = c.ListenAddrs()
+	cfg.MaxWait = 5 * time.Millisecond
+	return cfg
+}
+
+func testLogger(t testing.TB) *slog.Logger {
+	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// process is an Ingester that runs.
+type process struct {
+	*Ingester
+	t      testing.TB
+	cancel context.CancelFunc
+	done   chan error
+}
+
+func start(t testing.TB, cfg Config, s Store) *process {
+	t.Helper()
+	return startWith(t, cfg, s, letters{}, testLogger(t))
+}
+
+func startWith(t testing.TB, cfg Config, s Store, d Decoder, log *slog.Logger) *process {
+	t.Helper()
+	i, err := New(cfg, s, d, log, prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run(t, i)
+}
+
+// run starts an Ingester that New made.
+func run(t testing.TB, i *Ingester) *process {
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &process{i, t, cancel, make(chan error, 1)}
+	go func() { p.done <- i.Run(ctx) }()
+	t.Cleanup(func() { p.stop() })
+	return p
+}
+
+// stop ends the process as SIGTERM does.
+func (p *process) stop() {
+	p.t.Helper()
+	p.cancel()
+	if p.done == nil {
+		return
+	}
+	if err := within(patience, p.done); err != nil {
+		p.t.Errorf("Run: %v", err)
+	}
+	p.done = nil
+}
+
+func within(d time.Duration, done chan error) error {
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(d):
+		return fmt.Errorf("not ended within %s", d)
+	}
+}
+
+// eventually waits until ok holds.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("never happened: %s", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// only gives the status of the partition, where there is but one.
+func (p *process) only() PartitionStatus {
+	if s := p.Status(); len(s.Partitions) == 1 {
+		return s.Partitions[0]
+	}
+	return PartitionStatus{Next: -1}
+}
+
+// reaches waits until the partition, the only one, has been read up to offset.
+func (p *process) reaches(offset int64) {
+	p.t.Helper()
+	eventually(p.t, fmt.Sprintf("read up to offset %d", offset), func() bool { return p.only().Next == offset })
+}
+
+// evict makes the coordinator forget the members that died, as the session time-out would after a while.
+func evict(t testing.TB, c *kfake.Cluster, keep ...string) {
+	t.Helper()
+	admin := newProducer(t, c)
+	defer admin.Close()
+	info := c.GroupInfo(group)
+	if info == nil {
+		return
+	}
+	for _, m := range info.Members {
+		if kept(m.MemberID, keep) {
+			continue
+		}
+		req := kmsg.NewPtrLeaveGroupRequest()
+		req.Group = group
+		member := kmsg.NewLeaveGroupRequestMember()
+		member.MemberID = m.MemberID
+		req.Members = append(req.Members, member)
+		if _, err := req.RequestWith(context.Background(), admin); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func kept(member string, keep []string) bool {
+	for _, k := range keep {
+		if k == member {
+			return true
+		}
+	}
+	return false
+}
+
+// checkExact compares the store with what was produced: values by partition, in the order of their offsets.
+func checkExact(t testing.TB, s *memoryStore, want map[int32]map[int64]string) {
+	t.Helper()
+	events, rejects := 0, 0
+	for partition, values := range want {
+		for offset, value := range values {
+			for i, c := range value {
+				at := event.Position{Topic: topic, Partition: partition, Offset: offset, Index: int32(i)}
+				table, other := s.events, s.rejects
+				if c != 'e' {
+					table, other = other, table
+					rejects++
+				} else {
+					events++
+				}
+				if table[at] != 1 || other[at] != 0 {
+					t.Errorf("row %v of %q is stored %d times, and %d times in the other table", at, value, table[at], other[at])
+				}
+			}
+		}
+	}
+	if len(s.events) != events || len(s.rejects) != rejects {
+		t.Errorf("stored are %d distinct events and %d rejects, produced were %d and %d", len(s.events), len(s.rejects), events, rejects)
+	}
+}
+
+// checkLedger checks that the ledger covers the partition up to end, without a hole or an overlap, and that its counts are
+// those of the rows.
+func checkLedger(t testing.TB, s *memoryStore, partition int32, end int64) {
+	t.Helper()
+	next := int64(0)
+	for _, b := range s.covered(place{topic, partition}) {
+		if b.First != next {
+			t.Errorf("partition %d: the ledger goes from offset %d to %d-%d", partition, next, b.First, b.Last)
+		}
+		next = b.Last + 1
+		stored, err := s.Present(t.Context(), topic, partition, b.First, b.Last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(b.Events) + b.StoredEvents; got != len(stored.Events) {
+			t.Errorf("partition %d: the ledger counts %d events for %d-%d, there are %d", partition, got, b.First, b.Last, len(stored.Events))
+		}
+		if got := len(b.Rejects) + b.StoredRejects; got != len(stored.Rejects) {
+			t.Errorf("partition %d: the ledger counts %d rejects for %d-%d, there are %d", partition, got, b.First, b.Last, len(stored.Rejects))
+		}
+	}
+	if next != end {
+		t.Errorf("partition %d: the ledger ends at offset %d, the partition at %d", partition, next, end)
+	}
+}
+
+func newRegistry() prometheus.Registerer { return prometheus.NewRegistry() }
+
+func portOf(t testing.TB, c *kfake.Cluster) int {
+	t.Helper()
+	_, port, err := net.SplitHostPort(c.ListenAddrs()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
