@@ -4,10 +4,14 @@ import (
 	"context"
 	"io/fs"
 	"net"
+	"os"
 	"path"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"auditor/embedded/clickhouse/chtest"
 )
@@ -71,6 +75,49 @@ func TestStatementsRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The queries that the documentation shows run, too.
+func TestDocumentedQueriesRun(t *testing.T) {
+	text, err := os.ReadFile("../docs/schema.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStore(t)
+	queries := regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	if len(queries) == 0 {
+		t.Fatal("no query was found")
+	}
+	for _, q := range queries {
+		if err := s.execText(t.Context(), q[1]); err != nil {
+			t.Errorf("%s%v", q[1], err)
+		}
+	}
+	var tables []string
+	if err := s.conn.QueryRow(t.Context(), "SELECT groupArray(name) FROM system.tables WHERE database = currentDatabase() AND engine != 'MaterializedView'").Scan(&tables); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range tables {
+		if !strings.Contains(string(text), "| `"+table+"`") {
+			t.Errorf("table %s is not in docs/schema.md", table)
+		}
+	}
+}
+
+func TestClosedStoreLeavesNothingRunning(t *testing.T) {
+	chtest.Start(t)
+	before := goleak.IgnoreCurrent()
+	s := emptyStore(t)
+	if _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.InsertBatch(t.Context(), mixedBatch(10)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	goleak.VerifyNone(t, before, goleak.IgnoreAnyFunction("net/http.(*Server).Serve"))
 }
 
 func TestWaitGivesUpWithItsContext(t *testing.T) {

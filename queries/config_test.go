@@ -1,0 +1,132 @@
+package queries
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/goccy/go-yaml"
+)
+
+func TestDefaultConfigIsValid(t *testing.T) {
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestValidateNamesTheField(t *testing.T) {
+	for _, c := range []struct {
+		field string
+		spoil func(*Config)
+	}{
+		{"addresses", func(c *Config) { c.Addresses = nil }},
+		{"addresses", func(c *Config) { c.Addresses = []string{"host"} }},
+		{"addresses", func(c *Config) { c.Addresses = []string{":9000"} }},
+		{"database", func(c *Config) { c.Database = "a; DROP" }},
+		{"database", func(c *Config) { c.Database = "" }},
+		{"password_file", func(c *Config) { c.Password, c.PasswordFile = "a", "b" }},
+		{"dial_timeout", func(c *Config) { c.DialTimeout = 0 }},
+		{"query_timeout", func(c *Config) { c.QueryTimeout = 2 * time.Hour }},
+		{"insert_timeout", func(c *Config) { c.InsertTimeout = -time.Second }},
+		{"max_connections", func(c *Config) { c.MaxConnections = 0 }},
+		{"retention_days", func(c *Config) { c.RetentionDays = -1 }},
+		{"tls", func(c *Config) { c.TLS.CAFile = "ca.pem" }},
+		{"tls", func(c *Config) { c.TLS = TLS{Enabled: true, CertFile: "a"} }},
+	} {
+		config := DefaultConfig()
+		c.spoil(&config)
+		if err := config.Validate(); err == nil || !strings.HasPrefix(err.Error(), c.field+": ") {
+			t.Errorf("%s: got %v", c.field, err)
+		}
+	}
+	config := DefaultConfig()
+	config.Database, config.MaxConnections = "", 0
+	if err := config.Validate(); strings.Count(err.Error(), "\n") != 1 {
+		t.Errorf("two faults give %v", err)
+	}
+}
+
+func TestOpenSaysWhichFileIsMissing(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	for field, spoil := range map[string]func(*Config){
+		"password_file": func(c *Config) { c.PasswordFile = missing },
+		"tls.ca_file":   func(c *Config) { c.TLS = TLS{Enabled: true, CAFile: missing} },
+		"tls.cert_file": func(c *Config) { c.TLS = TLS{Enabled: true, CertFile: missing, KeyFile: missing} },
+	} {
+		config := DefaultConfig()
+		spoil(&config)
+		if _, err := Open(config, Options{}); err == nil || !strings.HasPrefix(err.Error(), field+": ") {
+			t.Errorf("%s: got %v", field, err)
+		}
+	}
+}
+
+func TestPasswordFile(t *testing.T) {
+	config := DefaultConfig()
+	config.PasswordFile = filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(config.PasswordFile, []byte("pass word\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := config.password(); got != "pass word" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestSecretIsNeverShown(t *testing.T) {
+	const secret = Secret("hunter2")
+	config := DefaultConfig()
+	config.Password = secret
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("open", "config", config, "password", secret)
+	asJSON, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asYAML, err := yaml.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := fmt.Sprintf("%v %+v %#v %s %q %x", config, config, config, secret, secret, secret)
+	for _, text := range []string{shown, log.String(), string(asJSON), string(asYAML)} {
+		if strings.Contains(text, "hunter2") || strings.Contains(text, fmt.Sprintf("%x", "hunter2")) {
+			t.Errorf("shown in %s", text)
+		}
+	}
+	if secret.Reveal() != "hunter2" || Secret("").String() != "" {
+		t.Error("a secret must be usable, and an empty one recognisable")
+	}
+}
+
+func TestClassify(t *testing.T) {
+	if classify("x", nil) != nil {
+		t.Error("no error became one")
+	}
+	for _, c := range []struct {
+		err       error
+		permanent bool
+		code      int32
+	}{
+		{&clickhouse.Exception{Code: 60}, true, 60},
+		{&clickhouse.HTTPError{StatusCode: 404, Err: &clickhouse.Exception{Code: 81}}, true, 81},
+		{&clickhouse.Exception{Code: 516}, true, 516},
+		{&clickhouse.Exception{Code: 252}, false, 252}, // too many parts
+		{&clickhouse.Exception{Code: 241}, false, 241}, // memory
+		{&clickhouse.Exception{Code: 9999}, false, 9999},
+		{fmt.Errorf("%w: column", clickhouse.ErrBatchInvalid), true, 0},
+		{errors.New("connection reset"), false, 0},
+	} {
+		var e *Error
+		err := fmt.Errorf("outer: %w", classify("insert", c.err))
+		if !errors.As(err, &e) || e.Permanent() != c.permanent || e.Code != c.code || !errors.Is(err, c.err) {
+			t.Errorf("%v: %+v", c.err, e)
+		}
+	}
+}
