@@ -46,9 +46,8 @@ const stopLimit = 30 * time.Second
 // Whatever is started registers how it is stopped, and is stopped in reverse. The pages are served before the store
 // answers, so that a person sees what the auditor waits for.
 type app struct {
-	config   config.Config
+	config   config.Config // stand-ins take the place of the servers that it does not name
 	roles    []string
-	embedded bool // stand-ins take the place of servers that are not configured
 	log      *slog.Logger
 	registry *prometheus.Registry
 
@@ -192,9 +191,6 @@ func (a *app) url() string {
 func (a *app) openStore(ctx context.Context) error {
 	c, options := a.config.ClickHouse, queries.Options{Logger: a.log}
 	if len(c.Addresses) == 0 {
-		if !a.embedded {
-			return &config.Error{Field: "clickhouse.addresses", Reason: "must name at least one host:port"}
-		}
 		engine, err := a.startEngine(ctx)
 		if err != nil {
 			return err

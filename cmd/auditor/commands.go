@@ -74,8 +74,10 @@ func (m migrateCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
+	if len(c.ClickHouse.Addresses) == 0 && !m.Embedded {
+		return missing("clickhouse.addresses")
+	}
 	a := newApp(c, nil, env.logger(c.Log), prometheus.NewRegistry())
-	a.embedded = m.Embedded
 	defer a.stop()
 	if err := a.openStore(env.ctx); err != nil {
 		return err
@@ -112,7 +114,6 @@ func (r runCommand) Run(env *environment) error {
 		return err
 	}
 	a := newApp(c, r.Roles, env.logger(c.Log), newRegistry())
-	a.embedded = r.Embedded
 	return a.run(env.ctx)
 }
 
@@ -124,12 +125,15 @@ func (r runCommand) check(c config.Config) error {
 			errs = append(errs, usageError{fmt.Errorf("--roles: must be among %s, not %q", strings.Join(allRoles, ", "), role)})
 		}
 	}
-	const instead = "or start with --embedded, which needs no server"
 	if len(c.Kafka.Brokers) == 0 && !r.Embedded && slices.Contains(r.Roles, roleIngest) {
-		errs = append(errs, &config.Error{Field: "kafka.brokers", Reason: "must name at least one host:port, " + instead})
+		errs = append(errs, missing("kafka.brokers"))
 	}
 	if len(c.ClickHouse.Addresses) == 0 && !r.Embedded {
-		errs = append(errs, &config.Error{Field: "clickhouse.addresses", Reason: "must name at least one host:port, " + instead})
+		errs = append(errs, missing("clickhouse.addresses"))
 	}
 	return errors.Join(errs...)
+}
+
+func missing(field string) error {
+	return &config.Error{Field: field, Reason: "must name at least one host:port, or start with --embedded, which needs no server"}
 }

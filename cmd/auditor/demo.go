@@ -32,7 +32,6 @@ func (d demoCommand) Run(env *environment) error {
 	}
 	c.Kafka.Brokers, c.ClickHouse.Addresses = nil, nil // the demo never touches a real server
 	a := newApp(c, allRoles, env.logger(c.Log), newRegistry())
-	a.embedded = true
 	if err := a.start(env.ctx); err != nil || env.ctx.Err() != nil {
 		return errors.Join(err, a.stop())
 	}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"auditor/embedded/clickhouse/chtest" // makes this binary able to be the engine's child process
+)
+
+var update = flag.Bool("update", false, "write what the scripts print into their golden files")
+
+func TestMain(m *testing.M) {
+	testscript.Main(runner{m}, map[string]func(){"auditor": main})
+}
+
+// runner stops the engine that tests share before the program ends.
+type runner struct{ m *testing.M }
+
+func (r runner) Run() int { return chtest.Run(r.m) }
+
+// TestScripts runs the real program, as a person would, where it needs no engine.
+func TestScripts(t *testing.T) { runScripts(t, "testdata/script", "") }
+
+// TestEngineScripts does so where it needs one.
+func TestEngineScripts(t *testing.T) { runScripts(t, "testdata/engine", chtest.Library(t)) }
+
+func runScripts(t *testing.T, dir, library string) {
+	testscript.Run(t, testscript.Params{
+		Dir:           dir,
+		UpdateScripts: *update,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("AUDITOR_LIBCHDB", library)
+			env.Setenv("TMPDIR", filepath.Join(env.WorkDir, "tmp"))
+			return os.Mkdir(filepath.Join(env.WorkDir, "tmp"), 0o700)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"freeport":  freePort,
+			"occupy":    occupy,
+			"await":     await,
+			"terminate": terminate,
+		},
+	})
+}
+
+// freePort puts an address that nobody listens on into the variable that it is given.
+func freePort(ts *testscript.TestScript, _ bool, args []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Setenv(args[0], l.Addr().String())
+	ts.Check(l.Close())
+}
+
+// occupy puts an address that somebody listens on into the variable that it is given.
+func occupy(ts *testscript.TestScript, _ bool, args []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { l.Close() })
+	ts.Setenv(args[0], l.Addr().String())
+}
+
+// terminate sends SIGTERM to every program in the background.
+func terminate(ts *testscript.TestScript, _ bool, _ []string) {
+	for _, cmd := range ts.BackgroundCmds() {
+		ts.Check(cmd.Process.Signal(syscall.SIGTERM))
+	}
+}
+
+// await asks for a URL until the answer holds every one of the texts, for a minute at most.
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	last := "no answer"
+	for {
+		if text, err := get(ctx, args[0]); err == nil {
+			last = text
+			if holdsAll(text, args[1:]) {
+				return
+			}
+		}
+		select {
+		case <-ctx.Done():
+			ts.Fatalf("%s does not answer with %q within a minute, but with %s", args[0], args[1:], last)
+		case <-tick.C:
+		}
+	}
+}
+
+func holdsAll(text string, wanted []string) bool {
+	for _, w := range wanted {
+		if !strings.Contains(text, w) {
+			return false
+		}
+	}
+	return true
+}
+
+func get(ctx context.Context, url string) (string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	return string(text), err
+}
