@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,8 +63,8 @@ func NewDecoder(c DecoderConfig) (*Decoder, error) {
 	if len(c.Namespace) > maxText {
 		errs = append(errs, fmt.Errorf("namespace has %d bytes, may have %d", len(c.Namespace), maxText))
 	}
-	for task, template := range c.Keys {
-		key, err := ParseKeyTemplate(template)
+	for _, task := range slices.Sorted(maps.Keys(c.Keys)) {
+		key, err := ParseKeyTemplate(c.Keys[task])
 		if err != nil {
 			errs = append(errs, fmt.Errorf("business key of task %q: %w", task, err))
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -424,6 +425,23 @@ func TestResultDoesNotAliasTheRecord(t *testing.T) {
 	if after := fmt.Sprintf("%+v %+v", events, rejects); after != before {
 		t.Errorf("the result changed with the record\nbefore %s\nafter  %s", before, after)
 	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	d := newDecoder(t, event.DecoderConfig{})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for j := range 200 {
+				id := fmt.Sprintf("%d-%d", i, j)
+				events, rejects := d.Decode(event.Record{Value: fmt.Appendf(nil, `[{"type":"started","task_id":%q,"time":1796065070,"x":[%q]},{}]`, id, id)})
+				if len(events) != 1 || len(rejects) != 1 || events[0].TaskID != id || events[0].Attributes != `{"x":["`+id+`"]}` {
+					t.Errorf("%s: got %+v", id, events)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func TestConfigurationIsChecked(t *testing.T) {
