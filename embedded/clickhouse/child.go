@@ -62,7 +62,7 @@ func serveChild(arguments []string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		stop()
 		// The parent is gone: nobody is left to see that this process hangs.
-		time.Sleep(4 * drainTime)
+		time.Sleep(stopLimit)
 		os.Exit(1)
 	}()
 	return Serve(ctx, config)

@@ -183,6 +183,50 @@ func TestParameters(t *testing.T) {
 	}
 }
 
+func TestManyKeysInOneParameter(t *testing.T) {
+	conn := open(t)
+	keys := make([]string, 50_000)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("settle_order:'%032d'", i)
+	}
+	got := value[uint64](t, t.Context(), conn, "SELECT uniqExact(arrayJoin({keys:Array(String)}))", driver.Named("keys", keys))
+	if got != uint64(len(keys)) {
+		t.Errorf("%d keys arrived of %d", got, len(keys))
+	}
+}
+
+func TestCompression(t *testing.T) {
+	engine := chtest.Start(t)
+	database := chtest.Database(t)
+	dial := func(method driver.CompressionMethod) (driver.Conn, error) {
+		conn, err := driver.Open(&driver.Options{
+			Protocol:    driver.HTTP,
+			Addr:        []string{"engine:80"},
+			Auth:        driver.Auth{Database: database},
+			Compression: &driver.Compression{Method: method, Level: 1},
+			DialContext: func(ctx context.Context, _ string) (net.Conn, error) { return engine.Dial(ctx) },
+		})
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn, conn.Ping(t.Context())
+	}
+	conn, err := dial(driver.CompressionGZIP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	execute(t, conn, createNumbers)
+	if err := insertNumbers(t.Context(), conn, 1, 5000); err != nil {
+		t.Fatal(err)
+	}
+	if got := value[uint64](t, t.Context(), conn, "SELECT sum(n) FROM numbers"); got != 5000*5001/2 {
+		t.Errorf("sum %d", got)
+	}
+	_, err = dial(driver.CompressionLZ4)
+	wantCode(t, err, 48)
+}
+
 func TestDeduplicationTokenIsHonoured(t *testing.T) {
 	conn := open(t)
 	execute(t, conn, createNumbers)

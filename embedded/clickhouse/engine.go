@@ -28,7 +28,7 @@ type Config struct {
 
 const (
 	startLimit   = 60 * time.Second       // for the child to be ready
-	stopLimit    = 4 * drainTime          // for the child to end once it was told to
+	stopLimit    = 20 * time.Second       // for the child to end once it was told to
 	dialLimit    = 10 * time.Second       // for a dial to wait for a child that is being started again
 	dialInterval = 20 * time.Millisecond  // between two dials
 	firstBackoff = 100 * time.Millisecond // before the child is started again; doubled each time

@@ -242,6 +242,10 @@ func TestStartsThatFailSayWhy(t *testing.T) {
 	if err := os.WriteFile(garbage, []byte("no library"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	occupied := t.TempDir()
+	if err := os.WriteFile(filepath.Join(occupied, "engine"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -257,11 +261,14 @@ func TestStartsThatFailSayWhy(t *testing.T) {
 		{"no password", clickhouse.Config{Listen: "127.0.0.1:0"}, "a password is needed"},
 		{"outside address", clickhouse.Config{Listen: "0.0.0.0:0", Password: "x"}, "only a loopback address"},
 		{"port in use", clickhouse.Config{Listen: taken.Addr().String(), Password: "x"}, "address already in use"},
+		{"broken data", clickhouse.Config{Data: occupied}, "filesystem error: in create_directories"},
 		{"no program", clickhouse.Config{Command: []string{filepath.Join(t.TempDir(), "nothing")}}, "no such file"},
 		{"program that ends", clickhouse.Config{Command: []string{"false"}}, "exit status 1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			test.config.Data = t.TempDir()
+			if test.config.Data == "" {
+				test.config.Data = t.TempDir()
+			}
 			if test.config.Library == "" {
 				test.config.Library = library
 			}

@@ -1,6 +1,7 @@
 package clickhouse
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -42,5 +43,30 @@ func TestLocate(t *testing.T) {
 	want(installed, installed)
 	if _, err := Locate("nowhere.so"); err == nil || errors.Is(err, ErrNoLibrary) || !strings.Contains(err.Error(), "configuration") {
 		t.Errorf("a path that leads nowhere: %v", err)
+	}
+}
+
+func TestLockFilePinsContentAndNamesNoPlace(t *testing.T) {
+	text, err := os.ReadFile("package-lock.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), "://") {
+		t.Error("package-lock.json names a download address")
+	}
+	var lock struct {
+		Packages map[string]struct{ Version, Integrity string }
+	}
+	if err := json.Unmarshal(text, &lock); err != nil {
+		t.Fatal(err)
+	}
+	delete(lock.Packages, "")
+	if len(lock.Packages) == 0 {
+		t.Error("package-lock.json names no package")
+	}
+	for name, locked := range lock.Packages {
+		if locked.Version == "" || !strings.HasPrefix(locked.Integrity, "sha512-") {
+			t.Errorf("%s is not pinned: %+v", name, locked)
+		}
 	}
 }

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,7 +26,8 @@ func (e *Engine) runChild(ctx context.Context, ready func()) error {
 	command.SysProcAttr = processAttributes()
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = stopLimit
-	var reason, last string
+	var reason string
+	complaints := complaints{logger: e.config.Logger}
 	command.Stdout = &lines{each: func(line string) {
 		if text, failed := strings.CutPrefix(line, failedLine); failed {
 			reason = text
@@ -33,10 +36,7 @@ func (e *Engine) runChild(ctx context.Context, ready func()) error {
 			ready()
 		}
 	}}
-	command.Stderr = &lines{each: func(line string) {
-		last = line
-		e.config.Logger.Debug("embedded ClickHouse says", "line", line)
-	}}
+	command.Stderr = &lines{each: complaints.hear}
 	// Nothing is ever written: that the pipe ends tells the child that this process has.
 	if _, err := command.StdinPipe(); err != nil {
 		return err
@@ -56,11 +56,12 @@ func (e *Engine) runChild(ctx context.Context, ready func()) error {
 	e.setReady(false)
 	switch {
 	case reason != "":
-		return errors.New(reason)
+		err = errors.New(reason)
 	case err == nil:
-		return errors.New("it ended by itself")
-	case last != "":
-		return fmt.Errorf("%w: %s", err, last)
+		err = errors.New("it ended by itself")
+	}
+	if complaints.last != "" {
+		err = fmt.Errorf("%w: %s", err, complaints.last)
 	}
 	return err
 }
@@ -90,6 +91,35 @@ func (e *Engine) setReady(ready bool) {
 		close(e.ready)
 	} else if !ready && was {
 		e.ready = make(chan struct{})
+	}
+}
+
+// complaints reads what a child writes to its standard error: the engine's errors, and how Go programs die.
+type complaints struct {
+	logger *slog.Logger
+	last   string
+}
+
+// 2026.01.31 23:59:59.123456 [ 1234 ] {query id} <Error> Logger: text
+var engineComplaint = regexp.MustCompile(`^[\d. :]+\[ \d+ \] \{[^}]*\} <(?:Error|Critical|Fatal)> (\S+): (.*)$`)
+
+func (c *complaints) hear(line string) {
+	const limit = 500
+	if match := engineComplaint.FindStringSubmatch(line); match != nil {
+		// libchdb 26.7 says so after each streamed insert: its worker registers a thread that is registered already.
+		if match[1] == "ThreadStatus" {
+			return
+		}
+		text, _, _ := strings.Cut(match[2], ", Stack trace")
+		c.last = text[:min(len(text), limit)]
+		c.logger.Debug("embedded ClickHouse reports an error", "from", match[1], "error", c.last)
+		return
+	}
+	for _, prefix := range []string{"panic: ", "fatal error: ", "SIG", "Code: "} {
+		if strings.HasPrefix(line, prefix) {
+			c.last = line[:min(len(line), limit)]
+			c.logger.Debug("embedded ClickHouse reports an error", "from", "process", "error", c.last)
+		}
 	}
 }
 

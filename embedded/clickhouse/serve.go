@@ -32,7 +32,10 @@ const (
 	// DefaultMemory is what the engine may take unless told otherwise, in bytes.
 	DefaultMemory = 768 << 20
 	// drainTime is how long running statements may go on once the process is told to end.
-	drainTime = 5 * time.Second
+	drainTime = 2 * time.Second
+	// maxHeader bounds the URL and the headers of a request, in bytes. Parameters come in the URL, lists of thousands
+	// of keys among them.
+	maxHeader = 16 << 20
 )
 
 // ErrInUse is the answer to a second engine on one data directory.
@@ -154,6 +157,8 @@ func engineOptions(config ServeConfig) ([]string, error) {
 }
 
 const engineConfig = `<clickhouse>
+    <log-level>error</log-level>
+    <logger><console>1</console></logger>
     <max_server_memory_usage>%d</max_server_memory_usage>
     <mark_cache_size>67108864</mark_cache_size>
     <uncompressed_cache_size>0</uncompressed_cache_size>
@@ -173,7 +178,7 @@ func serveHTTP(ctx context.Context, config ServeConfig, handler *handler, listen
 		BaseContext:       func(net.Listener) context.Context { return requests },
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       5 * time.Minute,
-		MaxHeaderBytes:    1 << 20,
+		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(config.Logger.Handler(), slog.LevelDebug),
 	}
 	failed := make(chan error, len(listeners))
