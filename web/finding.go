@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"auditor/event"
@@ -53,8 +55,8 @@ type fact struct {
 }
 
 type logRow struct {
-	From, To, By, Note string
-	When               when
+	Word, By, Note string
+	When           when
 }
 
 // move is a button that changes the finding's state.
@@ -93,7 +95,7 @@ func (s *Server) findingView(ctx context.Context, f finding.Finding) (*findingVi
 		v.Cause = causeName(f.Cause)
 	}
 	for _, change := range log {
-		v.Log = append(v.Log, logRow{From: string(change.From), To: string(change.To), By: change.By, Note: change.Note, When: s.when(change.Time)})
+		v.Log = append(v.Log, s.logRow(change))
 	}
 	subject := history.Subject{Namespace: f.Namespace, BusinessKey: f.BusinessKey}
 	if f.BusinessKey == "" && len(f.TaskIDs) == 1 {
@@ -109,6 +111,14 @@ func (s *Server) findingView(ctx context.Context, f finding.Finding) (*findingVi
 	}
 	v.Evidence = s.chips(f, v.History)
 	return v, nil
+}
+
+func (s *Server) logRow(c finding.Change) logRow {
+	row := logRow{Word: changeWord(c), By: c.By, Note: c.Note, When: s.when(c.Time)}
+	if row.Note == row.Word {
+		row.Note = ""
+	}
+	return row
 }
 
 // findingHistory is the history that a finding is about; nil when its events are gone.
@@ -137,12 +147,12 @@ func (s *Server) chips(f finding.Finding, h *historyView) []chip {
 	return chips
 }
 
-// remedies splits what mends a trouble into one item a sentence or clause, as the rules write them.
+// remedies splits what mends a trouble into one item a sentence.
 func remedies(text string) []string {
 	var items []string
-	for part := range strings.SplitSeq(text, ";") {
-		if part = strings.TrimSpace(part); part != "" {
-			items = append(items, part)
+	for part := range strings.SplitSeq(strings.TrimSuffix(strings.TrimSpace(text), "."), ". ") {
+		if part != "" {
+			items = append(items, part+".")
 		}
 	}
 	return items
@@ -179,8 +189,27 @@ func (s *Server) facts(f finding.Finding) []fact {
 	if f.Effects > 0 {
 		facts = append(facts, fact{Name: "times done", Items: []phrase{{Text: number(f.Effects)}}})
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.Fields)) {
-		facts = append(facts, fact{Name: plain(name), Mono: true, Items: fieldItems(f.Fields[name])})
+	return append(facts, s.ownFacts(f.Fields)...)
+}
+
+// ownFacts are the rule's own fields, but for texts that are empty.
+func (s *Server) ownFacts(fields map[string]any) []fact {
+	var facts []fact
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		value := fields[name]
+		seconds, isNumber := value.(float64)
+		text, isText := value.(string)
+		at, notTime := time.Parse(time.RFC3339Nano, text)
+		switch short, inSeconds := strings.CutSuffix(name, "_seconds"); {
+		case isText && text == "":
+		case inSeconds && isNumber:
+			facts = append(facts, fact{Name: plain(short), Items: []phrase{{Text: exact(time.Duration(seconds * float64(time.Second)))}}})
+		case isText && notTime == nil:
+			shown := s.when(at)
+			facts = append(facts, fact{Name: plain(name), Items: []phrase{{Text: shown.Full + ", " + shown.Ago}}})
+		default:
+			facts = append(facts, fact{Name: plain(name), Mono: true, Items: fieldItems(value)})
+		}
 	}
 	return facts
 }
@@ -191,11 +220,13 @@ func fieldItems(value any) []phrase {
 	case nil:
 		return []phrase{{Text: "none", Tone: "quiet"}}
 	case string:
-		if v == "" {
+		return []phrase{{Text: v}}
+	case float64:
+		return []phrase{{Text: strconv.FormatFloat(v, 'f', -1, 64)}}
+	case []any:
+		if len(v) == 0 {
 			return []phrase{{Text: "none", Tone: "quiet"}}
 		}
-		return []phrase{{Text: v}}
-	case []any:
 		var items []phrase
 		for _, item := range v[:min(len(v), mostListed)] {
 			items = append(items, fieldItems(item)...)

@@ -31,6 +31,11 @@ func (s *Server) when(t time.Time) when {
 	return when{ISO: t.UTC().Format(time.RFC3339Nano), Full: s.full(t), Ago: ago(s.now().Sub(t))}
 }
 
+// precise is the time of day to the millisecond, with the date where that is another than today.
+func (s *Server) precise(t time.Time) string {
+	return s.clock(t) + t.In(s.zone).Format(".000")
+}
+
 func (s *Server) full(t time.Time) string { return t.In(s.zone).Format("2 Jan 2006 15:04:05.000 MST") }
 
 // clock is the time of day, with the date where that is another than today.
@@ -56,13 +61,13 @@ func ago(d time.Duration) string {
 func rough(d time.Duration) string {
 	switch {
 	case d < time.Minute:
-		return strconv.Itoa(int(d.Seconds())) + " s"
+		return strconv.Itoa(int(d.Seconds())) + "\u00a0s"
 	case d < time.Hour:
-		return strconv.Itoa(int(d.Minutes())) + " m"
+		return strconv.Itoa(int(d.Minutes())) + "\u00a0m"
 	case d < 48*time.Hour:
-		return strconv.Itoa(int(d.Hours())) + " h"
+		return strconv.Itoa(int(d.Hours())) + "\u00a0h"
 	}
-	return strconv.Itoa(int(d.Hours()/24)) + " d"
+	return strconv.Itoa(int(d.Hours()/24)) + "\u00a0d"
 }
 
 // exact is a length of time in words, with the seconds beside it where the words hide them.

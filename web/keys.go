@@ -22,6 +22,8 @@ type historyView struct {
 	Note         string // said when the drawing leaves something out
 	Rows         []runRow
 	Events       []eventRow
+	All          int    // how many events there are, listed or not
+	Folded       bool   // the list is long, and opened when asked for
 	Cut          string // said when there are more events than are read
 	Repeats      int
 	anchors      map[string]bool
@@ -63,7 +65,8 @@ func anchorOf(p event.Position) string {
 const (
 	wideDrawing   = 1000
 	narrowDrawing = 360
-	mostRows      = 500 // runs and events that a page lists
+	mostRows      = 200 // runs and events that a page lists
+	foldEvents    = 60  // events beyond which their list is folded away
 )
 
 // historyView draws a history. The findings about it name time-outs that its gaps fit.
@@ -78,13 +81,21 @@ func (s *Server) historyView(ctx context.Context, subject history.Subject, event
 		v.Cut = fmt.Sprintf("Only the newest %s events are read (web.key_events).", number(len(events)))
 	}
 	s.drawHistory(v, h, heard, findings)
-	for i, e := range h.Events {
-		if i == mostRows {
-			v.Cut += fmt.Sprintf(" The first %s events of %s are listed.", number(mostRows), number(len(h.Events)))
-			break
+	cited := map[string]bool{}
+	for _, f := range findings {
+		for _, e := range f.Evidence {
+			cited[anchorOf(event.Position{Topic: e.Topic, Partition: e.Partition, Offset: e.Offset, Index: e.Index})] = true
 		}
-		v.Events = append(v.Events, s.eventRow(e))
-		v.anchors[anchorOf(e.Position)] = true
+	}
+	for i, e := range h.Events {
+		if anchor := anchorOf(e.Position); i < mostRows || cited[anchor] {
+			v.Events = append(v.Events, s.eventRow(e))
+			v.anchors[anchor] = true
+		}
+	}
+	v.All, v.Folded = len(h.Events), len(v.Events) > foldEvents
+	if more := len(h.Events) - len(v.Events); more > 0 {
+		v.Cut += fmt.Sprintf(" %s are not listed here.", plural(more, "further event"))
 	}
 	return v, nil
 }
@@ -150,7 +161,7 @@ func timeOuts(findings []finding.Finding) []timeline.TimeOut {
 
 func (s *Server) eventRow(e *event.Event) eventRow {
 	return eventRow{
-		Anchor: anchorOf(e.Position), Clock: s.clock(e.Time), When: s.when(e.Time), Type: plain(string(e.Type)),
+		Anchor: anchorOf(e.Position), Clock: s.precise(e.Time), When: s.when(e.Time), Type: plain(string(e.Type)),
 		Worker: e.Worker, TaskID: e.TaskID, Href: taskHref(e.TaskID), Says: says(e), Raw: eventText(e),
 	}
 }

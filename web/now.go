@@ -63,12 +63,10 @@ type ruleRow struct {
 }
 
 type changeRow struct {
-	When     when
-	To       string
-	Title    string
-	Href     string
-	By, Note string
-	Tone     string
+	logRow
+	Title string
+	Href  string
+	Tone  string
 }
 
 // facts are what the first page is drawn from.
@@ -83,7 +81,7 @@ type facts struct {
 
 const (
 	mostOnNow   = 12 // findings listed on the first page
-	mostChanges = 12
+	mostChanges = 10
 )
 
 func (s *Server) nowPage(ctx context.Context, r request) (document, error) {
@@ -100,8 +98,9 @@ func (s *Server) nowPage(ctx context.Context, r request) (document, error) {
 		v.Windows = append(v.Windows, windowLink{Text: w.words, Href: "/?window=" + w.name, Current: w == f.window})
 	}
 	for _, c := range f.changes {
-		v.Changes = append(v.Changes, changeRow{When: s.when(c.Time), To: changeWord(c.Change), Title: c.Title,
-			Href: "/findings/" + url.PathEscape(c.FindingID), By: c.By, Note: c.Note, Tone: toneOf(c.Rule, c.Severity, c.To)})
+		logged := s.logRow(c.Change)
+		v.Changes = append(v.Changes, changeRow{logRow: logged, Title: c.Title, Href: "/findings/" + url.PathEscape(c.FindingID),
+			Tone: toneOf(c.Rule, c.Severity, c.To)})
 	}
 	return document{Title: "Now", Section: "now", Page: "now", View: v}, nil
 }
@@ -331,7 +330,7 @@ func (s *Server) stuckFigure(f facts) figure {
 	fig := figure{Name: "stuck", Href: href, Says: []phrase{{Text: number(n), Href: href}}}
 	if n > 0 {
 		fig.Says[0].Tone = "warn"
-		fig.Says = append(fig.Says, phrase{Text: "the oldest since " + s.when(oldest).Ago, Href: findingsHref("rule", ruleStuck, "sort", "oldest"), Tone: "quiet"})
+		fig.Says = append(fig.Says, phrase{Text: "the oldest for " + rough(s.now().Sub(oldest)), Href: findingsHref("rule", ruleStuck, "sort", "oldest"), Tone: "quiet"})
 	}
 	return fig
 }
@@ -424,7 +423,7 @@ func (s *Server) ruleRows(counts []view.FindingCount) []ruleRow {
 func changeWord(c finding.Change) string {
 	switch {
 	case c.From == "":
-		return "new"
+		return "found"
 	case c.From == c.To:
 		return "note"
 	case c.To == finding.Open:

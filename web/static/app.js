@@ -1,6 +1,7 @@
 // Live updates, keys and small comforts. Every page works without this module.
 
 const html = document.documentElement;
+html.dataset.scripts = "true";
 const refresh = Number(document.body.dataset.refresh);
 const byId = (id) => document.getElementById(id);
 
@@ -160,8 +161,9 @@ comforts();
 
 // An event that is linked to shows its raw form.
 function openTarget() {
-  const target = location.hash && byId(decodeURIComponent(location.hash.slice(1)));
-  const details = target && target.querySelector(":scope > details");
+  const target = location.hash ? byId(decodeURIComponent(location.hash.slice(1))) : null;
+  target?.closest("details.section")?.setAttribute("open", "");
+  const details = target?.querySelector(":scope > details");
   if (details) {
     details.open = true;
     target.scrollIntoView({ block: "center" });

@@ -50,8 +50,11 @@ func (t *Timeline) describe() string {
 func (t *Timeline) drawOverlaps(p *pen, height float64) {
 	for _, s := range t.overlap {
 		left, right := t.scale.x(s.from), t.scale.x(s.to)
+		if right-left < 1 {
+			continue
+		}
 		p.write(`<g class="tl-overlap"><title>%s</title><rect x="%.1f" y="%d" width="%.1f" height="%.1f"/>`,
-			clean("two runs under way at once for "+Length(s.length())), left, axisHeight, max(right-left, 2), height-axisHeight-18)
+			clean("two runs under way at once for "+Length(s.length())), left, axisHeight, right-left, height-axisHeight-18)
 		if text := "overlap " + short(s.length()); right-left > width(text) {
 			p.text((left+right)/2, height-5, "middle", "tl-note", text)
 		}
@@ -107,7 +110,11 @@ func (t *Timeline) drawSent(p *pen) {
 		return
 	}
 	y := float64(axisHeight) + t.sentHeight() - 14
-	t.drawName(p, "published", "", y-16, false)
+	label := y + 2
+	if t.narrow() {
+		label = y - 12
+	}
+	p.text(0, label, "start", "tl-note", "published")
 	for _, e := range sent {
 		x := t.scale.x(e.Time)
 		p.link(t.link(e), func() {
@@ -129,18 +136,19 @@ func (t *Timeline) drawLanes(p *pen) {
 		}
 		top := l.top
 		if t.narrow() {
-			top += 16
+			top += nameHeight
 		}
-		t.drawName(p, name, l.name, l.top, true)
+		t.drawName(p, name, l.top)
 		y := top + barTop + barHeight/2
 		for range l.rows {
 			p.write(`<path class="tl-lane" d="M%.1f %.1fH%d"/>`, t.scale.left, y, t.options.Width)
 			y += rowHeight
 		}
-		t.drawHeard(p, l.name, top+barTop+barHeight/2)
+		t.drawHeard(p, l.name, top+barTop+barHeight+3)
 	}
 }
 
+// drawHeard draws a line under the bars that ends where the worker fell silent.
 func (t *Timeline) drawHeard(p *pen, worker string, y float64) {
 	for _, h := range t.options.Heard {
 		if h.Worker != worker || worker == "" {
@@ -152,20 +160,13 @@ func (t *Timeline) drawHeard(p *pen, worker string, y float64) {
 	}
 }
 
-func (t *Timeline) drawName(p *pen, name, full string, top float64, mono bool) {
-	class := "tl-name"
-	if !mono {
-		class = "tl-note"
-	}
+func (t *Timeline) drawName(p *pen, name string, top float64) {
 	y, room := top+barTop+barHeight/2+4, float64(labelWidth-14)
 	if t.narrow() {
-		y, room = top+12, float64(t.options.Width-20)
+		y, room = top+14, float64(t.options.Width-20)
 	}
-	if full == "" {
-		full = name
-	}
-	p.write(`<g><title>%s</title>`, clean(full))
-	p.text(0, y, "start", class, fit(name, room/7.3))
+	p.write(`<g><title>%s</title>`, clean(name))
+	p.text(0, y, "start", "tl-name", fit(name, room/7.3))
 	p.write("</g>")
 }
 
@@ -183,15 +184,16 @@ func (t *Timeline) drawGap(p *pen, g gap) {
 		p.write(`<path class="tl-drop" d="M%.1f %.1fV%.1f"/>`, left, from+middle, to+middle)
 	}
 	p.write(`<path d="M%.1f %.1fH%.1fm-5 -3.5l5 3.5l-5 3.5"/>`, left, to+middle, right-1)
-	texts := []string{short(g.length())}
-	if name := t.timeOut(g); name != "" {
-		texts = append([]string{texts[0] + " · " + name}, texts...)
-	}
-	for _, text := range texts {
-		if width(text) < right-left-4 {
-			p.text((left+right)/2, to+middle+16, "middle", "tl-length", text)
-			break
-		}
+	room, center, y := right-left-4, (left+right)/2, to+middle+17
+	length, name := short(g.length()), t.timeOut(g)
+	switch both := length + " · " + name; {
+	case name != "" && width(both) < room:
+		p.text(center, y, "middle", "tl-length", both)
+	case name != "" && width(name) < room:
+		p.text(center, y, "middle", "tl-length", length)
+		p.text(center, y+12, "middle", "tl-length", name)
+	case width(length) < room:
+		p.text(center, y, "middle", "tl-length", length)
 	}
 	p.write("</g>")
 }

@@ -11,7 +11,8 @@ const (
 	labelWidth = 172 // of the column of workers' names in a wide drawing
 	fadeWidth  = 52  // room at the right for a run that fades out
 	axisHeight = 30
-	rowHeight  = 50
+	rowHeight  = 54
+	nameHeight = 20 // of the line above a lane that holds its name in a narrow drawing
 	barTop     = 20 // below a row's top
 	barHeight  = 12
 	mostLanes  = 24
@@ -28,7 +29,7 @@ type lane struct {
 func (l lane) height(narrow bool) float64 {
 	height := float64(rowHeight * len(l.rows))
 	if narrow {
-		height += 16
+		height += nameHeight
 	}
 	return height
 }
@@ -76,7 +77,7 @@ func (t *Timeline) rowOf(r *history.Run) (top float64, ok bool) {
 			if slices.Contains(row, r) {
 				top = l.top + float64(i*rowHeight)
 				if t.narrow() {
-					top += 16
+					top += nameHeight
 				}
 				return top, true
 			}
@@ -109,7 +110,7 @@ func (t *Timeline) place() float64 {
 
 func (t *Timeline) sentHeight() float64 {
 	if t.narrow() {
-		return 40
+		return 44
 	}
 	return 30
 }
