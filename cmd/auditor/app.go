@@ -321,7 +321,7 @@ func (a *app) serve() error {
 	if a.ingester != nil {
 		options.IngestStatus = func() []view.Partition { return partitions(a.ingester.Status()) }
 	}
-	pages, err := web.New(a.config.Web, a.store, options)
+	pages, err := web.New(a.config.Web, a.store.Pages(), options)
 	if err != nil {
 		return err
 	}

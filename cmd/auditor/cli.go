@@ -23,6 +23,7 @@ type cli struct {
 	Migrate  migrateCommand  `cmd:"" help:"Bring the ClickHouse schema up to date."`
 	Version  versionCommand  `cmd:"" help:"Print the version."`
 	Shop     shopCommand     `cmd:"" help:"Produce the events of the demo's simulated shop to Kafka."`
+	Probe    probeCommand    `cmd:"" help:"Ask a running auditor whether it is ready; for health checks."`
 }
 
 // environment is what a command has of the world outside.

@@ -45,7 +45,7 @@ func (d demoCommand) Run(env *environment) error {
 	fmt.Fprintf(env.stdout, "A simulated shop is at work, and now and then something goes wrong. Look at\n\n    %s\n\n"+
 		"Kafka clients reach the broker at %s. Ctrl-C stops everything; what was seen stays in %s.\n\n",
 		a.url(), a.broker.Addr(), c.Data)
-	p := &progress{out: env.stdout, terminal: isTerminal(env), ingested: a.ingester.Status, findings: a.store.FindingCounts}
+	p := &progress{out: env.stdout, terminal: isTerminal(env), ingested: a.ingester.Status, findings: a.store.Pages().FindingCounts}
 	a.spawn("progress", p.run)
 	return errors.Join(a.wait(env.ctx), a.stop())
 }

@@ -1,0 +1,35 @@
+# What is missing is brought by the targets themselves: `make demo` and `make test` need nothing before them but Go, and
+# npm for the embedded engine.
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+ARGS    ?=
+
+.PHONY: demo test build lint libchdb clean
+
+demo: libchdb build ## run everything on this machine, with a shop that gets into trouble; ARGS="--listen ..." is passed on
+	@bin/auditor demo $(ARGS)
+
+test: libchdb ## run every test and say what was skipped, and why; AUDITOR_REQUIRE=all makes each skip a failure
+	@$(GO) run ./internal/testrun -count=1 -timeout=20m ./...
+
+build: ## build bin/auditor
+	@$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/auditor ./cmd/auditor
+
+lint: ## check the form of the code
+	@unformatted=$$(gofmt -l cmd embedded emit event ingest internal queries rules web *.go); \
+	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
+	@$(GO) vet ./...
+
+# The engine's library: about 570 MB, once. AUDITOR_LIBCHDB names a copy that is there already.
+libchdb:
+	@if [ -n "$$AUDITOR_LIBCHDB" ] || [ -e embedded/clickhouse/node_modules/.package-lock.json ]; then :; \
+	elif command -v npm >/dev/null; then \
+		echo "bringing libchdb, the embedded ClickHouse engine (once)"; \
+		npm ci --prefix embedded/clickhouse --no-audit --no-fund --loglevel=error; \
+	else \
+		echo "npm is missing, which brings libchdb, the embedded ClickHouse engine; or name a copy in AUDITOR_LIBCHDB" >&2; \
+	fi
+
+clean: ## remove what was built; data stays
+	@rm -rf bin artifacts
