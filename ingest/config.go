@@ -41,7 +41,7 @@ type SASL struct {
 	Mechanism    string `yaml:"mechanism"` // empty: no authentication; PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
 	Username     string `yaml:"username"`
 	Password     Secret `yaml:"password"`
-	PasswordFile string `yaml:"password_file"` // read when ingest starts; not beside password
+	PasswordFile string `yaml:"password_file"` // read once, at the start; not beside password
 }
 
 // Config is how to read. Kafka has no key of its own below ingest: whoever wires the program sets it.

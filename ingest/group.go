@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -15,11 +16,26 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-const (
-	heartbeatEvery = 3 * time.Second
-	joinBackoff    = time.Second
-	awaitEvery     = time.Second // how often topics that are missing are looked for
-)
+// pace is how long to wait between attempts.
+type pace struct {
+	heartbeat   time.Duration
+	joinBackoff time.Duration // before the group is joined again after that failed
+	topics      time.Duration // how often new partitions are looked for
+	missing     time.Duration // how often topics that are missing are
+	firstRetry  time.Duration // pauses before a request is made again grow from here
+	lastRetry   time.Duration // to here
+	stopped     time.Duration // how often a partition that stands still is looked at
+}
+
+var defaultPace = pace{
+	heartbeat:   3 * time.Second,
+	joinBackoff: time.Second,
+	topics:      10 * time.Second,
+	missing:     time.Second,
+	firstRetry:  100 * time.Millisecond,
+	lastRetry:   10 * time.Second,
+	stopped:     time.Minute,
+}
 
 // Ingester reads the topics of a configuration into a store.
 type Ingester struct {
@@ -34,12 +50,10 @@ type Ingester struct {
 	stored  *troubles
 	client  *client
 	running atomic.Bool
-
-	lookAgain   time.Duration // at a partition that stands still
-	topicsEvery time.Duration // how often new partitions are looked for
+	pace    pace
 }
 
-// New checks c and wires an Ingester. It starts and connects nothing.
+// New checks c, reads the files that it names, and wires an Ingester. It starts and connects nothing.
 func New(c Config, store Store, decoder Decoder, log *slog.Logger, r prometheus.Registerer) (*Ingester, error) {
 	if err := c.Kafka.Validate(); err != nil {
 		return nil, fmt.Errorf("ingest: %w", err)
@@ -47,7 +61,12 @@ func New(c Config, store Store, decoder Decoder, log *slog.Logger, r prometheus.
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("ingest: %w", err)
 	}
+	cl, err := newClient(c.Kafka)
+	if err != nil {
+		return nil, fmt.Errorf("ingest: %w", err)
+	}
 	i := &Ingester{
+		client:  cl,
 		config:  c,
 		store:   store,
 		decoder: decoder,
@@ -56,9 +75,7 @@ func New(c Config, store Store, decoder Decoder, log *slog.Logger, r prometheus.
 		budget:  &budget{free: c.Memory},
 		kafka:   newTroubles(log, "kafka"),
 		stored:  newTroubles(log, "store"),
-
-		lookAgain:   time.Minute,
-		topicsEvery: 10 * time.Second,
+		pace:    defaultPace,
 	}
 	i.metrics = newMetrics(r, i.Status)
 	return i, nil
@@ -72,15 +89,11 @@ func (i *Ingester) Status() Status {
 }
 
 // Run reads until ctx ends, and then ends itself within the configuration's InsertTimeout and a few seconds: batches in
-// flight are finished and confirmed. Kafka or the store being away is no reason to return: it waits for them. The error is
-// of the configuration's files, or of a second call, and nil after a clean end.
+// flight are finished and confirmed. Kafka or the store being away is no reason to return: it waits for them. After a clean
+// end the error is nil. It may be called once.
 func (i *Ingester) Run(ctx context.Context) error {
 	if i.running.Swap(true) {
-		return fmt.Errorf("ingest: Run was called twice")
-	}
-	var err error
-	if i.client, err = newClient(i.config.Kafka); err != nil {
-		return fmt.Errorf("ingest: %w", err)
+		return errors.New("ingest: Run was called twice")
 	}
 	defer i.client.close()
 	counts, ok := i.awaitTopics(ctx)
@@ -113,10 +126,10 @@ func (i *Ingester) groupConfig() kafka.ConsumerGroupConfig {
 		Brokers:           i.config.Kafka.Brokers,
 		Dialer:            i.client.dialer,
 		Topics:            i.config.Kafka.Topics,
-		HeartbeatInterval: heartbeatEvery,
+		HeartbeatInterval: i.pace.heartbeat,
 		SessionTimeout:    i.config.SessionTimeout,
 		RebalanceTimeout:  i.config.RebalanceTimeout,
-		JoinGroupBackoff:  joinBackoff,
+		JoinGroupBackoff:  i.pace.joinBackoff,
 		StartOffset:       kafka.FirstOffset,
 		Timeout:           requestTimeout,
 	}
@@ -168,7 +181,7 @@ func (i *Ingester) awaitTopics(ctx context.Context) (map[string]int, bool) {
 			return nil, false
 		}
 		i.kafka.begin(i, err)
-		if !pause(ctx, awaitEvery) {
+		if !pause(ctx, i.pace.missing) {
 			return nil, false
 		}
 	}
@@ -176,7 +189,7 @@ func (i *Ingester) awaitTopics(ctx context.Context) (map[string]int, bool) {
 
 // watchTopics returns, which ends the generation, once a topic has gained partitions, so that the group shares them out.
 func (i *Ingester) watchTopics(ctx context.Context, seen map[string]int) {
-	for pause(ctx, i.topicsEvery) {
+	for pause(ctx, i.pace.topics) {
 		counts, err := i.client.partitions(ctx)
 		if err != nil {
 			continue // whoever needs the brokers reports that they are away

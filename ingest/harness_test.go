@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -159,17 +160,17 @@ func (p *process) reaches(offset int64) {
 	eventually(p.t, fmt.Sprintf("read up to offset %d", offset), func() bool { return p.only().Next == offset })
 }
 
-// evict makes the coordinator forget the members that died, as the session time-out would after a while.
-func evict(t testing.TB, c *kfake.Cluster, keep ...string) {
+// leave makes the coordinator forget the members of a client that died, as the session time-out would after a while.
+func leave(t testing.TB, c *kfake.Cluster, clientID string) {
 	t.Helper()
-	admin := newProducer(t, c)
-	defer admin.Close()
 	info := c.GroupInfo(group)
 	if info == nil {
 		return
 	}
+	admin := newProducer(t, c)
+	defer admin.Close()
 	for _, m := range info.Members {
-		if kept(m.MemberID, keep) {
+		if clientOf(m.MemberID) != clientID {
 			continue
 		}
 		req := kmsg.NewPtrLeaveGroupRequest()
@@ -183,13 +184,9 @@ func evict(t testing.TB, c *kfake.Cluster, keep ...string) {
 	}
 }
 
-func kept(member string, keep []string) bool {
-	for _, k := range keep {
-		if k == member {
-			return true
-		}
-	}
-	return false
+// clientOf gives the client id that the broker made a member id from.
+func clientOf(member string) string {
+	return member[:max(strings.LastIndexByte(member, '-'), 0)]
 }
 
 // checkExact compares the store with what was produced: values by partition, in the order of their offsets.

@@ -15,8 +15,6 @@ import (
 )
 
 const (
-	firstRetry  = 100 * time.Millisecond
-	lastRetry   = 10 * time.Second
 	settleLimit = 3 * time.Second // for the last commit
 	pollBytes   = 1               // of a fetch that only asks whether there is something
 	leastFetch  = 64 << 10
@@ -78,11 +76,11 @@ func (p *partition) run(ctx context.Context) {
 			return
 		case errors.As(err, &s):
 			p.stand(s)
-			if !pause(ctx, p.lookAgain) {
+			if !pause(ctx, p.pace.stopped) {
 				return
 			}
 		case errors.Is(err, errGone):
-			if !pause(ctx, firstRetry) {
+			if !pause(ctx, p.pace.firstRetry) {
 				return
 			}
 		default: // ctx has ended
@@ -185,7 +183,7 @@ func (p *partition) fill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if chunk.next == p.next && !pause(ctx, firstRetry) { // what the broker called readable is gone again
+	if chunk.next == p.next && !pause(ctx, p.pace.firstRetry) { // what the broker called readable is gone again
 		return ctx.Err()
 	}
 	p.keep(chunk, len(resp.records))
@@ -285,7 +283,7 @@ func (p *partition) readRange(ctx context.Context, want span) ([]entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c.next == from && !pause(ctx, firstRetry) {
+		if c.next == from && !pause(ctx, p.pace.firstRetry) {
 			return nil, ctx.Err()
 		}
 		for i := range c.entries {
@@ -328,7 +326,7 @@ func (p *partition) fetchAt(ctx context.Context, offset int64, limit int, wait t
 // retry calls do until it succeeds, with growing pauses. It gives up only where a further attempt must not be made: the
 // partition has to stand still, the group has gone on, the offset is gone, or ctx has ended.
 func (p *partition) retry(ctx context.Context, side *troubles, do func() error) error {
-	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+	for wait := p.pace.firstRetry; ; wait = min(2*wait, p.pace.lastRetry) {
 		err := do()
 		var s *stopped
 		switch {

@@ -45,12 +45,12 @@ func groupOffset(t testing.TB, admin *kgo.Client, partition int32) (int64, strin
 }
 
 // setGroupOffset commits for the group from outside, which is allowed while it has no members.
-func setGroupOffset(t testing.TB, admin *kgo.Client, partition int32, offset int64, metadata string) {
+func setGroupOffset(t testing.TB, c *kfake.Cluster, admin *kgo.Client, partition int32, offset int64, metadata string) {
 	t.Helper()
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.Generation = group, -1
 	rt := kmsg.NewOffsetCommitRequestTopic()
-	rt.Topic = topic
+	rt.Topic, rt.TopicID = topic, c.TopicInfo(topic).TopicID
 	rp := kmsg.NewOffsetCommitRequestTopicPartition()
 	rp.Partition, rp.Offset, rp.Metadata = partition, offset, &metadata
 	rt.Partitions = append(rt.Partitions, rp)
@@ -209,7 +209,7 @@ func TestPermanentErrorStopsThePartitionAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.lookAgain = 10 * time.Millisecond
+	i.pace.stopped = 10 * time.Millisecond
 	p := run(t, i)
 	eventually(t, "one stopped, one read", func() bool {
 		st := p.Status()
@@ -327,7 +327,7 @@ func TestNewPartitionsAreNoticed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.topicsEvery = 20 * time.Millisecond
+	i.pace.topics = 20 * time.Millisecond
 	p := run(t, i)
 	p.reaches(0)
 	producer := newProducer(t, c)
@@ -412,7 +412,7 @@ func TestRestartInTheMiddleOfABatch(t *testing.T) {
 			p = start(t, cfg, h)
 			<-blocked
 			p.kill()
-			evict(t, c)
+			leave(t, c, "auditor")
 			p = start(t, testConfig(c), s)
 			p.reaches(10)
 			p.stop()

@@ -19,18 +19,20 @@ type memoryStore struct {
 	events  map[event.Position]int
 	rejects map[event.Position]int
 	times   map[event.Position]time.Time
-	tokens  map[string]bool
+	tokens  []string // the newest, as many as the window holds
 	ledger  map[place]map[span]event.Batch
 	late    []func() // writes that were given up by their sender and are applied later; mu is held when they run
 	calls   int
 }
+
+// tokenWindow is how many tokens are remembered, of all partitions.
+const tokenWindow = 500
 
 func newMemoryStore() *memoryStore {
 	return &memoryStore{
 		events:  make(map[event.Position]int),
 		rejects: make(map[event.Position]int),
 		times:   make(map[event.Position]time.Time),
-		tokens:  make(map[string]bool),
 		ledger:  make(map[place]map[span]event.Batch),
 	}
 }
@@ -51,8 +53,8 @@ func (s *memoryStore) parts(b event.Batch) []func() {
 	part := func(table map[event.Position]int, token string, weeks map[string][]event.Position) {
 		for _, w := range slices.Sorted(maps.Keys(weeks)) {
 			writes = append(writes, func() {
-				if key := token + "@" + w; !s.tokens[key] {
-					s.tokens[key] = true
+				if key := token + "@" + w; !slices.Contains(s.tokens, key) {
+					s.tokens = append(s.tokens[max(len(s.tokens)-tokenWindow+1, 0):], key)
 					for _, at := range weeks[w] {
 						table[at]++
 					}
@@ -195,4 +197,11 @@ func (letters) Decode(r event.Record) (events []event.Event, rejects []event.Rej
 		}
 	}
 	return events, rejects
+}
+
+// expireTokens forgets all deduplication tokens, as a store does after many more inserts.
+func (s *memoryStore) expireTokens() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens = nil
 }

@@ -1,0 +1,318 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"auditor/event"
+)
+
+// chaos is what goes wrong around a store and a broker, decided by one seed.
+type chaos struct {
+	*memoryStore
+	calm atomic.Bool // nothing goes wrong any more
+
+	mu      sync.Mutex
+	rng     *rand.Rand
+	living  map[string]*victim // by client id
+	killed  []*victim          // and not yet buried
+	kills   int
+	lost    int // acknowledgements
+	delayed int // writes that were applied after they were given up
+	refused int // calls that never arrived
+}
+
+// victim is a process that may be killed at any moment.
+type victim struct {
+	*process
+	id   string
+	dead atomic.Bool
+}
+
+func (c *chaos) roll() float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rng.Float64()
+}
+
+// kill ends a process as SIGKILL does: from here on it reaches neither the broker nor the store.
+func (c *chaos) kill(v *victim) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v.dead.Swap(true) {
+		return
+	}
+	v.client.close()
+	delete(c.living, v.id)
+	c.killed = append(c.killed, v)
+	c.kills++
+}
+
+var errDead = errors.New("the process is dead")
+
+// storeOf is the store as one process sees it.
+type storeOf struct {
+	*chaos
+	v *victim
+}
+
+func (s *storeOf) alive() error {
+	s.applyLate(0.3)
+	if s.v.dead.Load() {
+		return errDead
+	}
+	return nil
+}
+
+func (s *storeOf) Present(ctx context.Context, topic string, partition int32, first, last int64) (event.Stored, error) {
+	if err := s.alive(); err != nil {
+		return event.Stored{}, err
+	}
+	return s.memoryStore.Present(ctx, topic, partition, first, last)
+}
+
+func (s *storeOf) Newest(ctx context.Context, topic string, partition int32) (event.Covered, bool, error) {
+	if err := s.alive(); err != nil {
+		return event.Covered{}, false, err
+	}
+	return s.memoryStore.Newest(ctx, topic, partition)
+}
+
+// InsertBatch writes all of b, or meets with an accident.
+func (s *storeOf) InsertBatch(ctx context.Context, b event.Batch) error {
+	if err := s.alive(); err != nil {
+		return err
+	}
+	accident := s.roll()
+	switch {
+	case s.calm.Load() || accident > 0.25:
+		return s.memoryStore.InsertBatch(ctx, b)
+	case accident < 0.03:
+		s.count(&s.refused)
+		return errInjected
+	case accident < 0.08:
+		s.count(&s.lost)
+		_ = s.memoryStore.InsertBatch(ctx, b)
+		return context.DeadlineExceeded
+	case accident < 0.18:
+		s.interrupt(b)
+		return context.DeadlineExceeded
+	default:
+		s.interrupt(b)
+		s.kill(s.v)
+		return errDead
+	}
+}
+
+// interrupt breaks off an insert somewhere: what came before is written, and what was under way is written later, or never.
+func (s *storeOf) interrupt(b event.Batch) {
+	s.memoryStore.mu.Lock()
+	defer s.memoryStore.mu.Unlock()
+	writes := s.parts(b)
+	cut := int(s.roll() * float64(len(writes)+1))
+	for _, write := range writes[:cut] {
+		write()
+	}
+	if cut < len(writes) && s.roll() < 0.7 {
+		s.memoryStore.late = append(s.memoryStore.late, writes[cut])
+		s.count(&s.delayed)
+	}
+}
+
+func (c *chaos) count(n *int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*n++
+}
+
+// applyLate applies each write that was given up with the probability p.
+func (c *chaos) applyLate(p float64) {
+	c.memoryStore.mu.Lock()
+	defer c.memoryStore.mu.Unlock()
+	var later []func()
+	for _, write := range c.memoryStore.late {
+		if c.roll() < p {
+			write()
+		} else {
+			later = append(later, write)
+		}
+	}
+	c.memoryStore.late = later
+}
+
+// atCommit has accidents around commits: the process dies before or after its commit is applied, or the answer is an error
+// although it was.
+func (c *chaos) atCommit(cluster *kfake.Cluster, ids func(member string) string) {
+	cluster.ControlKey(int16(kmsg.OffsetCommit), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if c.calm.Load() {
+			return nil, nil, false
+		}
+		accident := c.roll()
+		if accident > 0.06 {
+			return nil, nil, false
+		}
+		c.mu.Lock()
+		v := c.living[ids(req.(*kmsg.OffsetCommitRequest).MemberID)]
+		c.mu.Unlock()
+		if v != nil {
+			c.kill(v)
+		}
+		if accident < 0.03 {
+			return nil, errDead, true
+		}
+		return nil, nil, false
+	})
+}
+
+// bury makes the coordinator forget the processes that were killed, and waits until nothing of them runs.
+func (c *chaos) bury(t *testing.T, cluster *kfake.Cluster) (buried int) {
+	c.mu.Lock()
+	killed := c.killed
+	c.killed = nil
+	c.mu.Unlock()
+	for _, v := range killed {
+		v.stop()
+		leave(t, cluster, v.id)
+	}
+	return len(killed)
+}
+
+// TestCrashes moves many records while processes are killed, answers are lost and writes arrive late, and then compares.
+func TestCrashes(t *testing.T) {
+	seeds := []uint64{1, 2, 3}
+	if s := os.Getenv("AUDITOR_SEED"); s != "" {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seeds = []uint64{n}
+	} else if testing.Short() {
+		seeds = seeds[:1]
+	}
+	for _, seed := range seeds {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { crashes(t, seed) })
+	}
+}
+
+func crashes(t *testing.T, seed uint64) {
+	const partitions, records = 4, 12_000
+	cluster := newCluster(t, partitions)
+	c := &chaos{memoryStore: newMemoryStore(), rng: rand.New(rand.NewPCG(seed, 0)), living: make(map[string]*victim)}
+	c.atCommit(cluster, clientOf)
+	spawned := 0
+	spawn := func() {
+		spawned++
+		v := &victim{id: fmt.Sprint("process-", spawned)}
+		cfg := testConfig(cluster)
+		cfg.Kafka.ClientID = v.id
+		cfg.MaxRows = 20
+		cfg.InsertTimeout = time.Second
+		log := slog.New(slog.DiscardHandler)
+		i, err := New(cfg, &storeOf{c, v}, letters{}, log, newRegistry())
+		if err != nil {
+			t.Fatal(err)
+		}
+		i.pace.heartbeat, i.pace.joinBackoff = 20*time.Millisecond, 20*time.Millisecond
+		i.pace.firstRetry, i.pace.lastRetry = time.Millisecond, 20*time.Millisecond
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		v.process = run(t, i)
+		c.living[v.id] = v
+	}
+	spawn()
+	spawn()
+	want := make(map[int32]map[int64]string)
+	producer := newProducer(t, cluster)
+	load := rand.New(rand.NewPCG(seed, 1))
+	for produced := 0; produced < records; {
+		produced += wave(t, producer, load, partitions, want)
+		eventually(t, "the processes keep up", func() bool {
+			for range c.bury(t, cluster) {
+				spawn()
+			}
+			return c.memoryStore.covers() > int64(produced)-1000
+		})
+	}
+	c.calm.Store(true)
+	eventually(t, "all is read", func() bool {
+		for range c.bury(t, cluster) {
+			spawn()
+		}
+		return c.memoryStore.covers() == int64(total(want))
+	})
+	c.mu.Lock()
+	living := c.living
+	c.mu.Unlock()
+	for _, v := range living {
+		v.stop()
+	}
+	c.applyLate(1)
+	checkExact(t, c.memoryStore, want)
+	for partition := range int32(partitions) {
+		checkLedger(t, c.memoryStore, partition, int64(len(want[partition])))
+	}
+	t.Logf("%d records, %d kills, %d lost acknowledgements, %d late writes, %d refused calls", total(want), c.kills, c.lost, c.delayed, c.refused)
+	if c.kills < 20 || c.lost < 10 || c.delayed < 20 {
+		t.Error("too little went wrong for this to be a test")
+	}
+}
+
+// wave produces some records with timestamps in two weeks, and notes what they should become.
+func wave(t *testing.T, producer *kgo.Client, load *rand.Rand, partitions int, want map[int32]map[int64]string) int {
+	t.Helper()
+	kinds := []string{"e", "e", "e", "e", "e", "e", "x", "ee", "exe", "xe"}
+	weeks := []time.Time{time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC), time.Date(2026, 3, 11, 0, 0, 0, 0, time.UTC)}
+	records := make([]*kgo.Record, 200)
+	for i := range records {
+		records[i] = &kgo.Record{
+			Partition: int32(load.IntN(partitions)),
+			Value:     []byte(kinds[load.IntN(len(kinds))]),
+			Timestamp: weeks[load.IntN(2)].Add(time.Duration(load.IntN(1e6)) * time.Millisecond),
+		}
+	}
+	for _, r := range producer.ProduceSync(t.Context(), records...) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		if want[r.Record.Partition] == nil {
+			want[r.Record.Partition] = make(map[int64]string)
+		}
+		want[r.Record.Partition][r.Record.Offset] = string(r.Record.Value)
+	}
+	return len(records)
+}
+
+func total(want map[int32]map[int64]string) int {
+	n := 0
+	for _, values := range want {
+		n += len(values)
+	}
+	return n
+}
+
+// covers counts the offsets that the ledger covers.
+func (s *memoryStore) covers() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := int64(0)
+	for _, rows := range s.ledger {
+		for _, b := range rows {
+			n += b.Last - b.First + 1
+		}
+	}
+	return n
+}
