@@ -2,6 +2,7 @@ package queries
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"reflect"
 	"strings"
@@ -13,35 +14,51 @@ import (
 )
 
 // InsertBatch writes b's events, its rejects, and then its row in the ledger, so that what the ledger covers is there.
-// Each has its deduplication token, "<topic>:<partition>:<first>-<last>" for the events, from which ClickHouse knows a
-// block that comes again, in the table and in those derived from it.
+// Events and rejects have a deduplication token, "<topic>:<partition>:<first>-<last>" and the same with ":rejects", from
+// which ClickHouse knows a block that comes again, in the table and in those derived from it.
 //
-// An error leaves the outcome open, and the same batch may be sent again.
+// An error leaves the outcome open, and the same batch may be sent again, by this process or another.
 //
-// The token alone is no proof. ClickHouse notes it before the rows it stands for are in place, and the rows of a table
-// before those of the tables derived from it: killed in between, it drops the block when it comes again. So after an error
-// or a crash, Present must tell what is missing once the batch has been sent again; and when a batch says that the store
-// had part of its rows (StoredEvents), what is derived from the whole range is derived anew.
+// The token alone would be no proof. ClickHouse notes it a moment before the rows that it stands for are in place, and
+// those of a table before those of the tables derived from it: killed in between, it drops the block when it comes again.
+// So a batch that may have been sent before (any after an error, and the first of a partition that this process sends) is
+// looked for once it was sent, what is missing is written without a token, and what is derived from it is derived anew.
 func (s *Store) InsertBatch(ctx context.Context, b event.Batch) error {
-	token, suffix := fmt.Sprintf("%s:%d:%d-%d", b.Topic, b.Partition, b.First, b.Last), ""
-	if b.Supplement {
-		suffix = ":supplement"
+	token, doubtful := fmt.Sprintf("%s:%d:%d-%d", b.Topic, b.Partition, b.First, b.Last), s.doubts.about(&b)
+	if b.Supplement { // the tokens are spent on other rows
+		token = ""
 	}
-	if err := s.insert(ctx, "events", token+suffix, eventBlock(b.Events)); err != nil {
+	if err := s.insert(ctx, "events", token, eventBlock(b.Events)); err != nil {
 		return err
 	}
-	if err := s.insert(ctx, "rejects", token+":rejects"+suffix, rejectBlock(b.Rejects)); err != nil {
+	if token != "" {
+		token += ":rejects"
+	}
+	if err := s.insert(ctx, "rejects", token, rejectBlock(b.Rejects)); err != nil {
 		return err
+	}
+	if doubtful {
+		if err := s.fill(ctx, &b); err != nil {
+			return err
+		}
 	}
 	if b.Unconfirmed {
 		return nil
 	}
-	if b.StoredEvents > 0 {
-		if err := s.derive(ctx, b); err != nil {
+	if doubtful && len(b.Events)+b.StoredEvents > 0 {
+		if err := s.derive(ctx, &b); err != nil {
 			return err
 		}
 	}
-	return s.insert(ctx, "ingest_ledger", token+":ledger", []values{
+	if err := s.insert(ctx, "ingest_ledger", "", ledgerBlock(&b)); err != nil {
+		return err
+	}
+	s.doubts.stored(&b)
+	return nil
+}
+
+func ledgerBlock(b *event.Batch) []values {
+	return []values{
 		{"kafka_topic", []string{b.Topic}},
 		{"kafka_partition", []int32{b.Partition}},
 		{"first", []int64{b.First}},
@@ -51,18 +68,7 @@ func (s *Store) InsertBatch(ctx context.Context, b event.Batch) error {
 		{"rejects", []uint32{uint32(len(b.Rejects) + b.StoredRejects)}},
 		{"lost", []int64{b.Lost}},
 		{"kafka_time", []time.Time{storable(b.Time)}},
-	})
-}
-
-// derive fills the tables that are derived from events with what the events of b's range say. They bear to be told twice.
-func (s *Store) derive(ctx context.Context, b event.Batch) error {
-	p := params{"topic": b.Topic, "partition": b.Partition, "first": b.First, "last": b.Last}
-	for _, table := range []string{"changed_keys", "task_keys", "worker_signals", "attempts", "task_minutes"} {
-		if err := s.exec(ctx, "store/derive_"+table, p); err != nil {
-			return err
-		}
 	}
-	return nil
 }
 
 // Present tells which rows of a partition's offsets first..last, both inclusive, are in the store.
@@ -143,23 +149,15 @@ func pluck[R, T any](rows []R, get func(*R) T) []T {
 	return values
 }
 
-// insert writes one block; one without rows is none. With a token, a block that comes again is dropped, whatever it
-// holds. The names of table and columns are this package's own.
+// insert writes one block; one without rows is none. With a token, a block that comes again under it is dropped, whatever
+// it holds; without, none is. The names of table and columns are this package's own.
 func (s *Store) insert(ctx context.Context, table, token string, block []values) error {
 	if reflect.ValueOf(block[0].slice).Len() == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.InsertTimeout)
 	defer cancel()
-	settings := clickhouse.Settings{
-		"async_insert":                    0,
-		"max_partitions_per_insert_block": 0, // one batch may hold records of many weeks
-		"log_comment":                     "auditor insert " + table,
-	}
-	if token != "" {
-		settings["insert_deduplication_token"] = token
-		settings["deduplicate_blocks_in_dependent_materialized_views"] = 1
-	}
+	settings := insertSettings("insert into "+table, token)
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(settings))
 	names := pluck(block, func(v *values) string { return v.column })
 	batch, err := s.conn.PrepareBatch(ctx, "INSERT INTO "+table+" ("+strings.Join(names, ", ")+")")
@@ -173,4 +171,20 @@ func (s *Store) insert(ctx context.Context, table, token string, block []values)
 		}
 	}
 	return classify("insert into "+table, batch.Send())
+}
+
+// insertSettings are the settings of a request that inserts. A table that knows tokens would otherwise drop a block whose
+// rows equal those of an earlier one; the setting against that has changed its name between versions, while a token of
+// its own serves them all.
+func insertSettings(comment, token string) clickhouse.Settings {
+	if token == "" {
+		token = rand.Text()
+	}
+	return clickhouse.Settings{
+		"async_insert":               0,
+		"insert_deduplication_token": token,
+		"deduplicate_blocks_in_dependent_materialized_views": 1,
+		"max_partitions_per_insert_block":                    0, // one batch may hold records of many weeks
+		"log_comment":                                        "auditor " + comment,
+	}
 }

@@ -12,6 +12,12 @@
 // token it knows, and rows that come twice all the same replace each other, for they are identified by their place in
 // Kafka. Queries that count rows therefore read with FINAL, or count distinct identities.
 //
+// # Findings
+//
+// The rules grow a finding while a person acknowledges it, from another process, and neither may lose what the other did.
+// So they write to different tables: the rules the newest version of what they know, both the log of changes of state,
+// to which rows are only added. A finding's state follows from its log, see the view finding_states.
+//
 // # Times
 //
 // A time that was not told is stored as the epoch and read back as the zero time. Times that ClickHouse cannot hold are
@@ -48,6 +54,7 @@ type Store struct {
 	conn       driver.Conn
 	log        *slog.Logger
 	statements map[string]*statement
+	doubts     doubts
 }
 
 // Open prepares a store. It does not connect, so that the server may be away: the first request connects, and Wait waits

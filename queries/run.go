@@ -13,7 +13,7 @@ import (
 // each runs a statement that returns rows and calls row for each. The rows are valid during the call only. The time-out
 // of queries bounds the whole.
 func (s *Store) each(ctx context.Context, name string, p params, row func(driver.Rows) error) error {
-	ctx, text, cancel, err := s.prepare(ctx, name, p)
+	ctx, text, cancel, err := s.prepare(ctx, name, p, clickhouse.Settings{"log_comment": "auditor " + name})
 	if err != nil {
 		return err
 	}
@@ -31,9 +31,9 @@ func (s *Store) each(ctx context.Context, name string, p params, row func(driver
 	return classify(name, rows.Err())
 }
 
-// exec runs a statement that returns nothing.
+// exec runs a statement that returns nothing. What it inserts is inserted, though the same was before.
 func (s *Store) exec(ctx context.Context, name string, p params) error {
-	ctx, text, cancel, err := s.prepare(ctx, name, p)
+	ctx, text, cancel, err := s.prepare(ctx, name, p, insertSettings(name, ""))
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (s *Store) exec(ctx context.Context, name string, p params) error {
 	return classify(name, s.conn.Exec(ctx, text))
 }
 
-func (s *Store) prepare(ctx context.Context, name string, p params) (context.Context, string, context.CancelFunc, error) {
+func (s *Store) prepare(ctx context.Context, name string, p params, settings clickhouse.Settings) (context.Context, string, context.CancelFunc, error) {
 	st, ok := s.statements[name]
 	if !ok {
 		return nil, "", nil, fmt.Errorf("no statement %s", name)
@@ -51,8 +51,7 @@ func (s *Store) prepare(ctx context.Context, name string, p params) (context.Con
 		return nil, "", nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.QueryTimeout)
-	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(bound),
-		clickhouse.WithSettings(clickhouse.Settings{"log_comment": "auditor " + name}))
+	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(bound), clickhouse.WithSettings(settings))
 	return ctx, st.text, cancel, nil
 }
 

@@ -10,4 +10,3 @@ FROM events
 WHERE task_id != ''
     AND kafka_topic = {topic:String} AND kafka_partition = {partition:Int32}
     AND kafka_offset BETWEEN {first:Int64} AND {last:Int64}
-SETTINGS insert_deduplicate = 0

@@ -11,4 +11,3 @@ WHERE (task_id != '' AND (task != '' OR business_key != ''))
     AND kafka_topic = {topic:String} AND kafka_partition = {partition:Int32}
     AND kafka_offset BETWEEN {first:Int64} AND {last:Int64}
 GROUP BY namespace, task_id, task, business_key
-SETTINGS insert_deduplicate = 0

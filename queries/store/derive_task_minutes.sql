@@ -11,4 +11,3 @@ FROM events
 WHERE kafka_topic = {topic:String} AND kafka_partition = {partition:Int32}
     AND kafka_offset BETWEEN {first:Int64} AND {last:Int64}
 GROUP BY minute, namespace, task, type
-SETTINGS insert_deduplicate = 0

@@ -20,4 +20,3 @@ WHERE (worker != '' AND type NOT IN ('sent'))
     AND kafka_topic = {topic:String} AND kafka_partition = {partition:Int32}
     AND kafka_offset BETWEEN {first:Int64} AND {last:Int64}
 GROUP BY namespace, worker, slice, pid
-SETTINGS insert_deduplicate = 0
