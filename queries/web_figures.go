@@ -30,6 +30,7 @@ func (p *Pages) Activity(ctx context.Context, from time.Time, slot time.Duration
 		Slot      time.Time `ch:"begun"`
 		Namespace string    `ch:"namespace"`
 		Task      string    `ch:"name"`
+		Latest    time.Time `ch:"latest"`
 		Events    uint64    `ch:"all"`
 		Runs      uint64    `ch:"runs"`
 		Retries   uint64    `ch:"retried"`
@@ -38,7 +39,7 @@ func (p *Pages) Activity(ctx context.Context, from time.Time, slot time.Duration
 	}
 	rows, err := selectAll[row](ctx, p.store, "web/activity", params{"from": from, "slot": uint32(slot.Seconds())})
 	return pluck(rows, func(r *row) view.Activity {
-		return view.Activity{Slot: r.Slot, Namespace: r.Namespace, Task: r.Task, Events: int(r.Events), Runs: int(r.Runs),
+		return view.Activity{Slot: r.Slot, Latest: r.Latest, Namespace: r.Namespace, Task: r.Task, Events: int(r.Events), Runs: int(r.Runs),
 			Retries: int(r.Retries), Succeeded: int(r.Succeeded), Failed: int(r.Failed)}
 	}), err
 }

@@ -89,7 +89,7 @@ func (s *Server) evidenceSentence(ledger []view.Ledger, rejected int) []phrase {
 	for _, l := range ledger {
 		missing += l.Missing
 	}
-	unread := phrase{Text: " " + plural(rejected, "record") + " could not be read as an event.", Href: "#rejects"}
+	unread := phrase{Text: plural(rejected, "record") + " could not be read as an event.", Href: "#rejects"}
 	if s.options.IngestStatus != nil {
 		for _, p := range s.partitions() {
 			lag += p.Lag
@@ -112,7 +112,7 @@ func (s *Server) evidenceSentence(ledger []view.Ledger, rejected int) []phrase {
 		out = []phrase{{Text: "Everything that Kafka holds is in the store, once."}}
 	}
 	if rejected > 0 {
-		out = append(out, unread)
+		out = append(out, phrase{Text: " "}, unread)
 	}
 	return out
 }

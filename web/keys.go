@@ -21,6 +21,7 @@ type historyView struct {
 	Wide, Narrow template.HTML
 	Note         string // said when the drawing leaves something out
 	Rows         []runRow
+	Runs         int // how many there are, listed or not
 	Events       []eventRow
 	All          int    // how many events there are, listed or not
 	Folded       bool   // the list is long, and opened when asked for
@@ -103,7 +104,7 @@ func (s *Server) historyView(ctx context.Context, subject history.Subject, event
 // drawHistory draws the history twice, for wide and for narrow screens; the style sheet shows one.
 func (s *Server) drawHistory(v *historyView, h *history.History, heard []history.Signal, findings []finding.Finding) {
 	link := func(e *event.Event) string { return "#" + anchorOf(e.Position) }
-	options := timeline.Options{ID: "w", Width: wideDrawing, Zone: s.zone, Link: link, Heard: heard, TimeOuts: timeOuts(findings)}
+	options := timeline.Options{ID: "w", Width: wideDrawing, Zone: s.zone, Link: link, Heard: heard, Now: s.now(), TimeOuts: timeOuts(findings)}
 	wide := timeline.New(h, options)
 	options.ID, options.Width = "n", narrowDrawing
 	narrow := timeline.New(h, options)
@@ -111,6 +112,7 @@ func (s *Server) drawHistory(v *historyView, h *history.History, heard []history
 	if drawn, all, left := wide.Summary(); left {
 		v.Note = fmt.Sprintf("%s of %s runs are drawn: the first, the last and the densest stretch.", number(drawn), number(all))
 	}
+	v.Runs = len(h.Runs)
 	for i, row := range wide.Rows() {
 		if i == mostRows {
 			break

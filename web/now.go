@@ -266,7 +266,7 @@ func (s *Server) retriesFigure(f facts) figure {
 	var now, before struct{ runs, retries float64 }
 	for _, a := range f.activity {
 		i := index(a.Slot)
-		firsts := float64(max(a.Runs-a.Retries, 0))
+		firsts := float64(firstRuns(a.Runs, a.Retries))
 		if i < 0 {
 			before.runs += firsts
 			before.retries += float64(a.Retries)

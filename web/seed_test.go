@@ -218,7 +218,7 @@ func (s *scene) store(t testing.TB, store *queries.Store) {
 	const size = 4000
 	for first := 0; first < len(s.events); first += size {
 		last := min(first+size, len(s.events)) - 1
-		b := event.Batch{Topic: "task-events", First: int64(first), Last: int64(last), Records: last - first + 1, Events: s.events[first : last+1]}
+		b := event.Batch{Topic: "task-events", First: int64(first), Last: int64(last), Records: last - first + 1, Time: s.now, Events: s.events[first : last+1]}
 		if err := store.InsertBatch(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +233,7 @@ func (s *scene) reject(t testing.TB, store *queries.Store) {
 		{"json", "invalid character 'h' looking for beginning of value", "hello <b>there</b>\x00\xff"},
 		{"duplicate_name", `business_key is given twice`, `{"business_key":"a","business_key":"b"}`},
 	}
-	b := event.Batch{Topic: "task-events", Partition: 1, Last: int64(len(bad) - 1), Records: len(bad)}
+	b := event.Batch{Topic: "task-events", Partition: 1, Last: int64(len(bad) - 1), Records: len(bad), Time: s.now}
 	for i, r := range bad {
 		at := event.Position{Topic: b.Topic, Partition: 1, Offset: int64(i)}
 		b.Rejects = append(b.Rejects, event.Reject{Position: at, KafkaTime: s.now.Add(-12 * time.Minute), Reason: event.Reason(r.reason), Detail: r.detail, Raw: []byte(r.raw)})

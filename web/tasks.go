@@ -66,13 +66,13 @@ func (s *Server) tasksPage(ctx context.Context, _ request) (document, error) {
 		row.Runs += a.Runs
 		row.Retries += a.Retries
 		row.Failed += a.Failed
-		if a.Slot.After(latest[n]) {
-			latest[n] = a.Slot
+		if a.Latest.After(latest[n]) {
+			latest[n] = a.Latest
 		}
 	}
 	v := tasksView{Empty: "No task has been heard of in the last 24 hours."}
 	for n, row := range rows {
-		firsts := max(row.Runs-row.Retries, 0)
+		firsts := firstRuns(row.Runs, row.Retries)
 		row.PerRun = ratio(float64(row.Retries), float64(firsts))
 		row.Warn = row.Retries > firsts
 		row.Last = s.when(latest[n])
@@ -85,11 +85,21 @@ func (s *Server) tasksPage(ctx context.Context, _ request) (document, error) {
 			cmp.Compare(b.Runs, a.Runs), strings.Compare(a.Name, b.Name), strings.Compare(a.Namespace, b.Namespace))
 	})
 	for _, row := range list {
-		v.Rows = append(v.Rows, *row)
+		if row.Name != "" || row.Runs > 0 { // heartbeats and the like are no task's
+			v.Rows = append(v.Rows, *row)
+		}
 	}
 	v.Sentence = []phrase{{Text: plural(len(v.Rows), "task") + " in the last 24 hours, "},
 		{Text: plural(len(found), "of them", "of them") + " with open findings.", Href: "/findings"}}
 	return document{Title: "Tasks", Section: "tasks", Page: "tasks", View: v}, nil
+}
+
+// firstRuns is how many of the runs were no retries. Each retry led to one run at most.
+func firstRuns(runs, retries int) int {
+	if runs == 0 {
+		return 0
+	}
+	return max(runs-retries, 1)
 }
 
 // workersView is one row a worker.

@@ -86,6 +86,7 @@ type ExtraEffects struct {
 // Activity is what one task did within one slot of time. The counts are of distinct events.
 type Activity struct {
 	Slot      time.Time
+	Latest    time.Time // the latest minute of the slot in which it did something
 	Namespace string
 	Task      string
 	Events    int

@@ -4,13 +4,14 @@
 -- returns: one row a slot of so many seconds, namespace and task, in order of time
 -- cost: one row a minute, task and type
 -- example: {"from": "2026-11-02 00:00:00", "slot": 60}
-SELECT begun, namespace, name, all, multiIf(started > 0, started, received > 0, received, ended) AS runs, retried, succeeded, failed
+SELECT begun, namespace, name, latest, all, multiIf(started > 0, started, received > 0, received, ended) AS runs, retried, succeeded, failed
 FROM
 (
     SELECT
         toDateTime(toStartOfInterval(minute, toIntervalSecond({slot:UInt32})), 'UTC') AS begun,
         toString(namespace) AS namespace,
         toString(task) AS name,
+        max(minute) AS latest,
         uniqCombined64Merge(13)(events) AS all,
         uniqCombined64MergeIf(13)(events, type = 'started') AS started,
         uniqCombined64MergeIf(13)(events, type = 'received') AS received,

@@ -3,7 +3,7 @@
 -- Kafka before they were read, and how far the rules have read.
 -- params: from DateTime64(6, 'UTC')
 -- returns: one row a partition that was written to since from, in order
--- cost: one row a batch since from, and the timestamp of every batch before
+-- cost: one row a batch since from, and the timestamp and offset of every batch before
 -- example: {"from": "2026-11-02 00:00:00"}
 SELECT
     l.topic AS topic, l.partition AS partition, l.first_offset AS first_offset, l.last_offset AS last_offset,
@@ -18,11 +18,18 @@ FROM
     FROM
     (
         SELECT
-            *,
+            l.*,
             row_number() OVER (PARTITION BY kafka_topic, kafka_partition ORDER BY first, last) AS place,
             max(last) OVER (PARTITION BY kafka_topic, kafka_partition ORDER BY first, last ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
-        FROM ingest_ledger FINAL
-        WHERE kafka_time >= {from:DateTime64(6, 'UTC')}
+        FROM (SELECT * FROM ingest_ledger FINAL) AS l
+        INNER JOIN
+        (
+            SELECT kafka_topic, kafka_partition, min(first) AS start
+            FROM ingest_ledger
+            WHERE kafka_time >= {from:DateTime64(6, 'UTC')}
+            GROUP BY kafka_topic, kafka_partition
+        ) AS s ON s.kafka_topic = l.kafka_topic AND s.kafka_partition = l.kafka_partition
+        WHERE l.first >= s.start -- by offset, for a batch that holds no record has no timestamp
     )
     GROUP BY topic, partition
 ) AS l

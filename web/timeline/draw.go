@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"html"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -21,6 +22,7 @@ func (t *Timeline) SVG() []byte {
 	if len(t.scale.stretches) > 0 {
 		t.drawOverlaps(p, height)
 		t.drawAxis(p, height)
+		t.drawNow(p, height)
 		t.drawSent(p)
 		t.drawLanes(p)
 		for _, g := range t.gaps {
@@ -70,6 +72,9 @@ func (t *Timeline) drawAxis(p *pen, height float64) {
 	free := 0.0 // where the next label may begin
 	for i, s := range t.scale.stretches {
 		for _, k := range s.ticks(zone) {
+			if len(t.open) > 0 && s.length() <= 0 && s.from.Equal(t.options.Now) {
+				continue // labelled as now
+			}
 			x := t.scale.x(k.at)
 			if s.length() <= 0 {
 				x = (s.left + s.right) / 2
@@ -98,9 +103,25 @@ func (t *Timeline) drawFold(p *pen, f fold, height float64) {
 	p.write(`<g class="tl-fold"><title>%s</title><rect x="%.1f" y="%d" width="%.1f" height="%.1f" fill="url(#%s)"/>`,
 		clean(full), f.left+4, axisHeight-6, max(f.right-f.left-8, 1), height-axisHeight-12, p.name("break"))
 	p.write(`<path d="M%.1f %dl4 -8M%.1f %dl4 -8"/>`, middle-5, axisHeight-3, middle+1, axisHeight-3)
-	if width(text) < f.right-f.left+36 {
+	if width(text) < f.right-f.left+36 && (f.hidden > 0 || !t.spanned(f)) {
 		p.text(middle, height-5, "middle", "tl-note", text)
 	}
+	p.write("</g>")
+}
+
+// spanned reports whether a gap that is drawn goes over the fold, and so carries its length already.
+func (t *Timeline) spanned(f fold) bool {
+	return slices.ContainsFunc(t.gaps, func(g gap) bool { return !g.span.from.After(f.from) && !g.span.to.Before(f.to) })
+}
+
+// drawNow marks the present, up to which runs without an end go on.
+func (t *Timeline) drawNow(p *pen, height float64) {
+	if len(t.open) == 0 {
+		return
+	}
+	x := t.scale.x(t.options.Now)
+	p.write(`<g class="tl-now"><path d="M%.1f %dV%.1f"/>`, x, axisHeight-8, height-18)
+	p.text(x, height-5, "middle", "tl-note", "now")
 	p.write("</g>")
 }
 
@@ -144,11 +165,11 @@ func (t *Timeline) drawLanes(p *pen) {
 			p.write(`<path class="tl-lane" d="M%.1f %.1fH%d"/>`, t.scale.left, y, t.options.Width)
 			y += rowHeight
 		}
-		t.drawHeard(p, l.name, top+barTop+barHeight+3)
+		t.drawHeard(p, l.name, top+barTop-3)
 	}
 }
 
-// drawHeard draws a line under the bars that ends where the worker fell silent.
+// drawHeard draws a line over the bars that ends where the worker fell silent.
 func (t *Timeline) drawHeard(p *pen, worker string, y float64) {
 	for _, h := range t.options.Heard {
 		if h.Worker != worker || worker == "" {
@@ -216,7 +237,7 @@ func (t *Timeline) drawRow(p *pen, row []*history.Run) {
 			}
 			if at >= max(free, t.scale.left-2) && at+width(name) <= limit {
 				p.text(at, top+11, "start", "tl-run-name", name)
-				free = at + width(name) + 8
+				free = at + width(name) + 5
 				break
 			}
 		}
@@ -248,7 +269,23 @@ func (t *Timeline) drawBar(p *pen, r *history.Run, top float64) {
 	default:
 		p.write(`<rect x="%.1f" y="%.1f" width="%.1f" height="%d" rx="1.5"/>`, left, y, width, barHeight)
 	}
+	if t.open[r] {
+		t.drawOpen(p, r, right, y+barHeight/2)
+	}
 	p.write("</g>")
+}
+
+// drawOpen draws how a run without an end goes on until now.
+func (t *Timeline) drawOpen(p *pen, r *history.Run, from, y float64) {
+	from = max(from, t.scale.left) + 2
+	to := t.scale.x(t.options.Now)
+	if to-from < 4 {
+		return
+	}
+	p.write(`<path class="tl-open-on" d="M%.1f %.1fH%.1f"/>`, from, y, to)
+	if text := "no end for " + short(t.options.Now.Sub(r.LastSeen())); width(text) < to-from-fadeWidth {
+		p.text((from+fadeWidth+to)/2, y+17, "middle", "tl-length", text)
+	}
 }
 
 // shape is how a run's bar is drawn.

@@ -17,8 +17,11 @@ func Length(d time.Duration) string {
 		return decimal(float64(d)/float64(time.Millisecond)) + " ms"
 	case d < time.Second:
 		return strconv.Itoa(int(d.Milliseconds())) + " ms"
-	case d < time.Minute:
+	case d < time.Minute-50*time.Millisecond:
 		return decimal(d.Seconds()) + " s"
+	}
+	d = d.Round(time.Second)
+	switch {
 	case d < time.Hour:
 		return fmt.Sprintf("%d m %d s", int(d.Minutes()), int(d.Seconds())%60)
 	case d < 48*time.Hour:

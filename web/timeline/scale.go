@@ -44,6 +44,9 @@ func (t *Timeline) newScale() scale {
 	}
 	hidden := t.hidden(busy)
 	folded := folds(busy, hidden)
+	if len(t.open) > 0 && len(folded) == 1 {
+		folded[0] = hidden[0] > 0 // all that there is to see is the wait
+	}
 
 	s := scale{left: left, right: right}
 	current := busy[0]
@@ -72,6 +75,9 @@ func (t *Timeline) busy() []span {
 			}
 		}
 		spans = append(spans, s)
+	}
+	if len(t.open) > 0 {
+		spans = append(spans, span{t.options.Now, t.options.Now})
 	}
 	for _, e := range t.sent() {
 		spans = append(spans, span{e.Time, e.Time})

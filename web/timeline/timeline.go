@@ -31,6 +31,9 @@ type Options struct {
 	Link func(*event.Event) string
 	// Heard is when the workers were heard of; a lane shows it as a thin line, which ends where its worker fell silent.
 	Heard []history.Signal
+	// Now is when the drawing is made: a task whose last run has no end is shown as waiting until then. Zero: the drawing
+	// ends with the last event.
+	Now time.Time
 	// TimeOuts are those that gaps of this history were found to fit; a gap of about that length carries the name.
 	TimeOuts []TimeOut
 }
@@ -47,6 +50,7 @@ type Timeline struct {
 	options Options
 	drawn   []*history.Run // those that are drawn one by one
 	marks   map[*history.Run][]mark
+	open    map[*history.Run]bool // see waiting
 	gaps    []gap
 	overlap []span
 	lanes   []lane
@@ -64,11 +68,27 @@ func New(h *history.History, options Options) *Timeline {
 		t.drawn = summary(h.Runs)
 	}
 	t.marks = number(h)
+	t.open = t.waiting()
 	t.gaps = gaps(h)
 	t.overlap = overlaps(h.Runs)
 	t.lanes = layOut(t.drawn, t.narrow())
 	t.scale = t.newScale()
 	return t
+}
+
+// waiting gives the runs without an end that no further run of their task followed: for all that is known, they still run.
+func (t *Timeline) waiting() map[*history.Run]bool {
+	last := map[string]*history.Run{}
+	for _, r := range t.history.Runs {
+		last[r.TaskID] = r
+	}
+	open := map[*history.Run]bool{}
+	for _, r := range last {
+		if r.End == nil && t.options.Now.After(r.LastSeen()) {
+			open[r] = true
+		}
+	}
+	return open
 }
 
 // Summary reports whether some runs are left out of the drawing, and how many are in it.
