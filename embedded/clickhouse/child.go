@@ -23,6 +23,9 @@ const (
 	failedLine = "failed: "
 )
 
+// childLogPrefix begins each line of the child's own log, which tells of what should not happen only.
+const childLogPrefix = "time="
+
 // Child is the child process: main calls it with the arguments after Subcommand and exits with what it gives. It ends
 // on SIGTERM, or when its standard input does, which its parent holds open.
 func Child(arguments []string) error {
@@ -38,7 +41,7 @@ func serveChild(arguments []string) error {
 	flags.SetOutput(io.Discard)
 	config := ServeConfig{
 		Password: Secret(os.Getenv(passwordVariable)),
-		Logger:   slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Logger:   slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Ready:    func() { fmt.Println(readyLine) },
 	}
 	flags.StringVar(&config.Data, "data", "", "directory that holds everything")

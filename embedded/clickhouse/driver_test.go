@@ -387,18 +387,43 @@ func TestBigAnswerIsStreamed(t *testing.T) {
 }
 
 // residentMemory of a process, in bytes; 0 where the system does not tell.
-func residentMemory(t *testing.T, pid int) int64 {
+func residentMemory(t *testing.T, pid int) int64 { return statusBytes(t, pid, "VmRSS:") }
+
+func statusBytes(t *testing.T, pid int, field string) int64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	_, rest, _ := strings.Cut(string(status), field)
 	var kilobytes int64
 	if _, err := fmt.Sscan(rest, &kilobytes); err != nil {
 		t.Fatal(err)
 	}
 	return kilobytes << 10
+}
+
+// A burst of queries that want more than there is: each fails by itself, and the process stays under 1 GiB.
+func TestMemoryIsBounded(t *testing.T) {
+	engine := start(t, clickhouse.Config{Data: t.TempDir()})
+	conn := openEngine(t, engine, "default")
+	var group sync.WaitGroup
+	for range 5 {
+		group.Go(func() {
+			err := conn.Exec(t.Context(), "SELECT groupUniqArray(toString(number)) FROM numbers(30000000) FORMAT Null")
+			if exception, ok := errors.AsType[*driver.Exception](err); err != nil && (!ok || exception.Code != 241) {
+				t.Errorf("error %v, want one with code 241", err)
+			}
+		})
+	}
+	group.Wait()
+	execute(t, conn, createNumbers)
+	if err := insertNumbers(t.Context(), conn, 1, 1_000_000); err != nil {
+		t.Error(err)
+	}
+	if peak := statusBytes(t, engine.PID(), "VmHWM:"); peak > 1<<30 {
+		t.Errorf("the engine took %d MiB", peak>>20)
+	}
 }
 
 func TestSideBySide(t *testing.T) {

@@ -94,7 +94,7 @@ func (e *Engine) setReady(ready bool) {
 	}
 }
 
-// complaints reads what a child writes to its standard error: the engine's errors, and how Go programs die.
+// complaints reads what a child writes to its standard error: its log, the engine's errors, and how Go programs die.
 type complaints struct {
 	logger *slog.Logger
 	last   string
@@ -113,6 +113,10 @@ func (c *complaints) hear(line string) {
 		text, _, _ := strings.Cut(match[2], ", Stack trace")
 		c.last = text[:min(len(text), limit)]
 		c.logger.Debug("embedded ClickHouse reports an error", "from", match[1], "error", c.last)
+		return
+	}
+	if strings.HasPrefix(line, childLogPrefix) {
+		c.logger.Warn("embedded ClickHouse warns", "line", line)
 		return
 	}
 	for _, prefix := range []string{"panic: ", "fatal error: ", "SIG", "Code: "} {

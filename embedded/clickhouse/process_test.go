@@ -27,6 +27,7 @@ func TestComplaintsTellEnginesErrorsFromNoise(t *testing.T) {
 	heard := complaints{logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	for _, step := range []struct{ line, last string }{
 		{"Logging error to console", ""},
+		{`time=2026-01-31T23:59:59.123Z level=WARN msg="query not killed"`, ""},
 		{"2026.01.31 23:59:59.123456 [ 12 ] {} <Fatal> ThreadStatus: current_thread contains invalid address", ""},
 		{"2026.01.31 23:59:59.123456 [ 12 ] {a-b} <Error> executeQuery: Code: 60. DB::Exception: no table (in query: x), Stack trace (when copying):", "Code: 60. DB::Exception: no table (in query: x)"},
 		{"0. ? @ 0x0000000020f214f4", "Code: 60. DB::Exception: no table (in query: x)"},
@@ -36,7 +37,7 @@ func TestComplaintsTellEnginesErrorsFromNoise(t *testing.T) {
 			t.Errorf("after %q: %q, want %q", step.line, heard.last, step.last)
 		}
 	}
-	if count := strings.Count(log.String(), "\n"); count != 2 {
-		t.Errorf("%d lines logged, want 2:\n%s", count, log.String())
+	if count := strings.Count(log.String(), "\n"); count != 3 {
+		t.Errorf("%d lines logged, want 3:\n%s", count, log.String())
 	}
 }

@@ -30,7 +30,7 @@ type ServeConfig struct {
 
 const (
 	// DefaultMemory is what the engine may take unless told otherwise, in bytes.
-	DefaultMemory = 768 << 20
+	DefaultMemory = 640 << 20
 	// drainTime is how long running statements may go on once the process is told to end.
 	drainTime = 2 * time.Second
 	// maxHeader bounds the URL and the headers of a request, in bytes. Parameters come in the URL, lists of thousands
@@ -156,10 +156,15 @@ func engineOptions(config ServeConfig) ([]string, error) {
 	return []string{"--path=" + filepath.Join(config.Data, "engine"), "--config-file=" + file}, nil
 }
 
+// The memory worker is told to look at the process's own memory, to believe it, and to give freed pages back soon:
+// else a burst of big queries takes three times the limit. The caches are small, for so are the data of one machine.
 const engineConfig = `<clickhouse>
     <log-level>error</log-level>
     <logger><console>1</console></logger>
     <max_server_memory_usage>%d</max_server_memory_usage>
+    <memory_worker_use_cgroup>0</memory_worker_use_cgroup>
+    <memory_worker_correct_memory_tracker>1</memory_worker_correct_memory_tracker>
+    <memory_worker_purge_dirty_pages_threshold_ratio>0.05</memory_worker_purge_dirty_pages_threshold_ratio>
     <mark_cache_size>67108864</mark_cache_size>
     <uncompressed_cache_size>0</uncompressed_cache_size>
     <index_mark_cache_size>16777216</index_mark_cache_size>
@@ -179,7 +184,7 @@ func serveHTTP(ctx context.Context, config ServeConfig, handler *handler, listen
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       5 * time.Minute,
 		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          slog.NewLogLogger(config.Logger.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(config.Logger.Handler(), slog.LevelWarn),
 	}
 	failed := make(chan error, len(listeners))
 	for _, listener := range listeners {
