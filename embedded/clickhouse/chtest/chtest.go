@@ -97,7 +97,11 @@ func start(library string) (*clickhouse.Engine, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	return clickhouse.Start(ctx, clickhouse.Config{Data: data, Library: library, Temporary: true})
+	engine, err := clickhouse.Start(ctx, clickhouse.Config{Data: data, Library: library, Temporary: true})
+	if err != nil {
+		_ = os.RemoveAll(data)
+	}
+	return engine, err
 }
 
 var databases atomic.Int64
