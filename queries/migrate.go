@@ -172,6 +172,12 @@ func (s *Store) createDatabase(ctx context.Context) error {
 func splitStatements(text string) []string {
 	var all []string
 	start, code := 0, false // code: the statement holds more than comments and space
+	end := func(i int) {
+		if statement := strings.TrimSpace(text[start:i]); code && statement != "" {
+			all = append(all, statement)
+		}
+		start, code = i+1, false
+	}
 	for i := 0; i < len(text); {
 		switch rest := text[i:]; {
 		case strings.HasPrefix(rest, "--"):
@@ -182,19 +188,14 @@ func splitStatements(text string) []string {
 			code = true
 			i += quoted(rest)
 		case rest[0] == ';' && endsLine(rest[1:]):
-			if code {
-				all = append(all, strings.TrimSpace(text[start:i]))
-			}
+			end(i)
 			i++
-			start, code = i, false
 		default:
 			code = code || !strings.ContainsRune(" \t\r\n", rune(rest[0]))
 			i++
 		}
 	}
-	if code {
-		all = append(all, strings.TrimSpace(text[start:]))
-	}
+	end(len(text))
 	return all
 }
 
