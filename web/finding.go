@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -268,6 +269,9 @@ func (s *Server) changeOf(id, state, by, note string) (finding.Change, error) {
 
 // postState takes the form on a finding's page.
 func (s *Server) postState(c echo.Context) error {
+	if err := parsed(c); err != nil {
+		return err
+	}
 	change, err := s.changeOf(c.Param("id"), c.FormValue("state"), c.FormValue("by"), c.FormValue("note"))
 	if err != nil {
 		return err
@@ -276,6 +280,16 @@ func (s *Server) postState(c echo.Context) error {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, "/findings/"+url.PathEscape(change.FindingID))
+}
+
+// parsed reads a form, so that one which is too large or broken is refused and not taken for an empty one.
+func parsed(c echo.Context) error {
+	err := c.Request().ParseForm()
+	var tooLarge *http.MaxBytesError
+	if err != nil && !errors.As(err, &tooLarge) {
+		return badRequest("form: " + err.Error())
+	}
+	return err
 }
 
 func (s *Server) setState(c echo.Context, change finding.Change) error {

@@ -50,7 +50,7 @@ func (s *Server) frame(c echo.Context, drawn rendered) frame {
 	r := c.Request()
 	f := frame{
 		Title: drawn.title, Site: s.config.Title, Version: s.options.Version, Theme: themeOf(r), Themes: themes,
-		Stamp: s.renderer.stamp, Path: r.URL.RequestURI(), Search: visible(c.QueryParam("q")), Main: drawn.main,
+		Stamp: s.renderer.stamp, Path: r.URL.RequestURI(), Search: c.QueryParam("q"), Main: drawn.main,
 		Refresh: s.config.Refresh.Milliseconds(),
 	}
 	if r.Method != http.MethodGet {

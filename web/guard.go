@@ -10,8 +10,10 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// bodyLimit bounds what a request may send: a state, a name and a note.
-const bodyLimit = 64 << 10
+const (
+	bodyLimit    = 64 << 10 // of what a request may send: a state, a name and a note
+	addressLimit = 32 << 10 // of a request's address: a business key, escaped
+)
 
 // contentPolicy lets a page load what this server serves and nothing else; scripts and styles in the page itself never
 // run, whatever slips through the escaping.
@@ -34,6 +36,9 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 		if !s.hosts.allows(r.Host) {
 			return &problem{Status: http.StatusMisdirectedRequest, Title: "Not under this name",
 				Message: "This server does not answer to the host name in the request. If it should, add the name to web.allowed_hosts."}
+		}
+		if len(r.RequestURI) > addressLimit {
+			return &problem{Status: http.StatusRequestURITooLong, Title: "Too long", Message: "The address is longer than 32 KiB."}
 		}
 		if err := s.origins.Check(r); err != nil {
 			return &problem{Status: http.StatusForbidden, Title: "Not from there",

@@ -145,7 +145,30 @@ func (s *Server) heard(ctx context.Context, h *history.History) ([]history.Signa
 	if until.Sub(from) > heardSpan {
 		return nil, nil
 	}
-	return s.store.Heard(ctx, h.Subject.Namespace, workers, from, until)
+	signals, err := s.store.Heard(ctx, h.Subject.Namespace, workers, from, until)
+	return joined(signals), err
+}
+
+// stillHeard is how long a worker may keep silent between two signs of life and still count as heard of all along: a few
+// of the heartbeats that Celery sends every two seconds, or one of those that others send every ten.
+const stillHeard = 12 * time.Second
+
+// joined makes one stretch of the slices of a worker between which it did not fall silent.
+func joined(signals []history.Signal) []history.Signal {
+	last := map[string]int{}
+	var out []history.Signal
+	for _, next := range signals {
+		i, seen := last[next.Worker]
+		if seen && next.First.Sub(out[i].Last) <= stillHeard {
+			if next.Last.After(out[i].Last) {
+				out[i].Last = next.Last
+			}
+			continue
+		}
+		last[next.Worker] = len(out)
+		out = append(out, next)
+	}
+	return out
 }
 
 // timeOuts are those that the rules found gaps between deliveries to fit.
@@ -164,7 +187,7 @@ func timeOuts(findings []finding.Finding) []timeline.TimeOut {
 func (s *Server) eventRow(e *event.Event) eventRow {
 	return eventRow{
 		Anchor: anchorOf(e.Position), Clock: s.precise(e.Time), When: s.when(e.Time), Type: plain(string(e.Type)),
-		Worker: e.Worker, TaskID: e.TaskID, Href: taskHref(e.TaskID), Says: says(e), Raw: eventText(e),
+		Worker: e.Worker, TaskID: e.TaskID, Href: taskHref(e.TaskID), Says: says(e), Raw: visibleText(eventText(e)),
 	}
 }
 

@@ -181,6 +181,9 @@ func themeOf(r *http.Request) string {
 
 // postTheme remembers the theme, and leads back to the page.
 func (s *Server) postTheme(c echo.Context) error {
+	if err := parsed(c); err != nil {
+		return err
+	}
 	theme := c.FormValue("theme")
 	for _, known := range themes {
 		if theme == known {

@@ -1,0 +1,673 @@
+package web_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/net/html"
+
+	"auditor/event"
+	"auditor/event/finding"
+	"auditor/event/view"
+	"auditor/web"
+)
+
+var pages = []string{"/", "/?window=1h", "/findings", "/findings/0123456789abcdef01234567", "/keys?key=receipt:9", "/tasks", "/tasks/id?id=a1",
+	"/workers", "/evidence", "/search?q=receipt"}
+
+func full() *fake {
+	return &fake{findings: []finding.Finding{twice("receipt:9")}, events: happened("receipt:9"),
+		ledger:  []view.Ledger{{Topic: "t", Last: 2, Events: 3, Records: 3, KafkaTime: noon, Judged: 3}},
+		workers: []view.Worker{{Name: "w1@host", Last: noon}}}
+}
+
+func TestPagesAnswer(t *testing.T) {
+	server := newServer(t, full())
+	for _, path := range pages {
+		a := call(t, server, "GET", path, "")
+		if a.StatusCode != http.StatusOK || !strings.Contains(a.body, "<h1") {
+			t.Errorf("%s: %d %s", path, a.StatusCode, a.body)
+		}
+		for name, want := range map[string]string{
+			"Content-Type": "text/html; charset=UTF-8", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
+			"Referrer-Policy": "same-origin", "Cache-Control": "no-store",
+		} {
+			if got := a.Header.Get(name); got != want {
+				t.Errorf("%s: %s is %q", path, name, got)
+			}
+		}
+		if policy := a.Header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
+			t.Errorf("%s: policy %q", path, policy)
+		}
+	}
+}
+
+// A page must not need what its policy forbids: no script or style of its own, in whatever form.
+func TestPagesHoldNoCode(t *testing.T) {
+	server := newServer(t, full())
+	for _, path := range pages {
+		for n := range nodes(t, call(t, server, "GET", path, "").body) {
+			if n.Data == "script" && n.FirstChild != nil || n.Data == "style" {
+				t.Errorf("%s has a %s", path, n.Data)
+			}
+			for _, a := range n.Attr {
+				if strings.HasPrefix(a.Key, "on") || a.Key == "style" || strings.HasPrefix(strings.ToLower(a.Val), "javascript:") {
+					t.Errorf("%s: %s %s=%q", path, n.Data, a.Key, a.Val)
+				}
+			}
+		}
+	}
+}
+
+func nodes(t *testing.T, text string) func(func(*html.Node) bool) {
+	t.Helper()
+	root, err := html.Parse(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root.Descendants()
+}
+
+// Whatever a key holds, it is text: the page has the same elements as with a tame one, and links that lead back to the key.
+func TestHostileTextIsText(t *testing.T) {
+	tame := elements(t, "receipt:9")
+	for _, key := range []string{
+		hostileKey, longKey, `"><img src=x onerror=alert(1)>`, "';alert(1)//", "\u202egnp.exe", "a\r\nSet-Cookie: x=1", "</title><script>", "../../etc", "%00%2e",
+		"javascript:alert(1)", "\xff\xfe", "{{.}}", strings.Repeat("\U0001F4A3", 200),
+	} {
+		if diff := cmp.Diff(tame, elements(t, key)); diff != "" {
+			t.Errorf("%q changes the pages: %s", key, diff)
+		}
+	}
+}
+
+// elements lists what the pages about a key are made of, and checks that the link to the key is whole.
+func elements(t *testing.T, key string) []string {
+	t.Helper()
+	store := &fake{findings: []finding.Finding{twice(key)}, events: happened(key), hits: []view.Hit{
+		{Kind: view.HitKey, BusinessKey: key, Task: key}, {Kind: view.HitTask, TaskID: key, BusinessKey: key}},
+		rejects: []view.Reject{{Reject: event.Reject{Raw: []byte(key), Reason: "json", Detail: key}, Size: len(key)}}}
+	server := newServer(t, store)
+	var all []string
+	for _, path := range []string{"/", "/findings?q=" + url.QueryEscape(key), "/findings/0123456789abcdef01234567", "/keys?key=" + url.QueryEscape(key),
+		"/tasks/id?id=" + url.QueryEscape(key), "/search?q=" + url.QueryEscape("text"), "/evidence"} {
+		a := call(t, server, "GET", path, "")
+		if a.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %d %s", path, a.StatusCode, a.body)
+		}
+		for n := range nodes(t, a.body) {
+			if n.Type == html.TextNode && strings.ContainsAny(n.Data, "\x00\u202e") {
+				t.Errorf("%s shows control characters: %q", path, n.Data)
+			}
+			if n.Type == html.ElementNode {
+				all = append(all, path[:strings.IndexAny(path+"?", "?")]+" "+n.Data)
+			}
+			for _, attribute := range n.Attr {
+				if rest, ok := strings.CutPrefix(attribute.Val, "/keys?"); ok && attribute.Key == "href" {
+					q, err := url.ParseQuery(rest)
+					if err != nil || q.Get("key") != key {
+						t.Errorf("%s: link %q leads to %q", path, attribute.Val, q.Get("key"))
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// When the store is away every page says so, in words that are ours.
+func TestStoreAway(t *testing.T) {
+	server := newServer(t, &fake{err: errAway})
+	for _, path := range pages {
+		a := call(t, server, "GET", path, "")
+		if a.StatusCode != http.StatusServiceUnavailable || !strings.Contains(a.body, "The store cannot be reached") {
+			t.Errorf("%s: %d %s", path, a.StatusCode, a.body)
+		}
+		if strings.Contains(a.body, "10.1.2.3") || a.Header.Get("Retry-After") == "" {
+			t.Errorf("%s tells too much, or not when to come back: %s", path, a.body)
+		}
+	}
+	a := call(t, server, "GET", "/api/v1/findings", "")
+	if a.StatusCode != http.StatusServiceUnavailable || strings.Contains(a.body, "10.1.2.3") || !strings.Contains(a.body, `"error"`) {
+		t.Errorf("API: %d %s", a.StatusCode, a.body)
+	}
+}
+
+func TestSlowStoreIsGivenUp(t *testing.T) {
+	store := &fake{block: make(chan struct{})}
+	server := newServer(t, store, func(c *web.Config, _ *web.Options) { c.QueryTimeout = 100 * time.Millisecond })
+	for _, path := range []string{"/findings", "/api/v1/findings"} {
+		if a := call(t, server, "GET", path, ""); a.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%s: %d", path, a.StatusCode)
+		}
+	}
+}
+
+// However many ask for the same page at once, the store is asked once.
+func TestManyTabsAskOnce(t *testing.T) {
+	store := full()
+	store.block = make(chan struct{})
+	server := newServer(t, store)
+	var tabs sync.WaitGroup
+	for range 50 {
+		tabs.Go(func() { call(t, server, "GET", "/workers", "") })
+	}
+	close(store.block)
+	tabs.Wait()
+	if store.asked > 6 { // the page, and what its frame shows; the page again should a second have passed
+		t.Errorf("50 tabs asked the store %d times", store.asked)
+	}
+}
+
+func TestCloseEndsQueries(t *testing.T) {
+	store := &fake{block: make(chan struct{})}
+	server, err := web.New(web.DefaultConfig(), store, web.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan answer)
+	go func() { done <- call(t, server.Handler(), "GET", "/workers", "") }()
+	for asked := 0; asked == 0; {
+		store.mu.Lock()
+		asked = store.asked
+		store.mu.Unlock()
+	}
+	if err := server.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-done; a.StatusCode == http.StatusOK {
+		t.Error("a query that was cut off was answered as if it had not been")
+	}
+}
+
+func TestNotFoundAndNotUnderstood(t *testing.T) {
+	server := newServer(t, &fake{})
+	for _, c := range []struct {
+		method, path string
+		status       int
+	}{
+		{"GET", "/nothing", 404}, {"GET", "/findings/unknown", 404}, {"GET", "/keys?key=unknown", 404}, {"GET", "/tasks/id?id=unknown", 404},
+		{"GET", "/keys", 400}, {"GET", "/tasks/id", 400}, {"GET", "/?window=2h", 400}, {"GET", "/findings?severity=bad", 400},
+		{"GET", "/findings?state=bad", 400}, {"GET", "/findings?sort=bad", 400}, {"GET", "/findings?since=bad", 400}, {"GET", "/findings?cursor=bad", 400},
+		{"GET", "/evidence?before=bad", 400}, {"GET", "/evidence?before=1.2.3.4", 400}, {"GET", "/evidence?before=1.99999999999.3.4.t", 400},
+		{"GET", "/search?q=" + strings.Repeat("a", 1025), 400}, {"GET", "/keys?key=" + strings.Repeat("a", 33<<10), 414},
+		{"POST", "/findings", 405}, {"DELETE", "/findings/unknown", 405}, {"GET", "/static/web.go", 404}, {"GET", "/static/..%2fweb.go", 404},
+		{"GET", "/api/v1/nothing", 404}, {"GET", "/api/v1/findings/unknown", 404}, {"GET", "/api/v1/keys?business_key=unknown", 404},
+	} {
+		a := call(t, server, c.method, c.path, "")
+		if a.StatusCode != c.status {
+			t.Errorf("%s %.60s: %d, want %d", c.method, c.path, a.StatusCode, c.status)
+		}
+		if api := strings.HasPrefix(c.path, "/api/"); api != strings.HasPrefix(a.Header.Get("Content-Type"), "application/json") {
+			t.Errorf("%s %.60s is %s", c.method, c.path, a.Header.Get("Content-Type"))
+		}
+	}
+}
+
+func TestHostNames(t *testing.T) {
+	server := newServer(t, full(), func(c *web.Config, _ *web.Options) {
+		c.AllowedHosts = []string{"auditor"}
+		c.BaseURL = "https://audit.example.org"
+	})
+	for host, status := range map[string]int{
+		"localhost": 200, "localhost:8080": 200, "127.0.0.1:8080": 200, "[::1]:8080": 200, "10.0.0.7": 200, "AUDITOR:8080": 200,
+		"audit.example.org": 200, "evil.example": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421, "": 421,
+	} {
+		if a := call(t, server, "GET", "/findings", "", "Host", host); a.StatusCode != status {
+			t.Errorf("%q: %d, want %d", host, a.StatusCode, status)
+		}
+	}
+	open := newServer(t, full(), func(c *web.Config, _ *web.Options) { c.AllowedHosts = []string{"*"} })
+	if a := call(t, open, "GET", "/findings", "", "Host", "any.example"); a.StatusCode != 200 {
+		t.Errorf("*: %d", a.StatusCode)
+	}
+}
+
+const form = "application/x-www-form-urlencoded"
+
+func TestStateForm(t *testing.T) {
+	const path = "/findings/0123456789abcdef01234567/state"
+	for _, c := range []struct {
+		name, body string
+		header     []string
+		status     int
+		want       *finding.Change
+	}{
+		{"acknowledge", "state=acknowledged&by=ada&note=looking", nil, 303, &finding.Change{To: "acknowledged", By: "ada", Note: "looking"}},
+		{"nobody", "state=resolved", []string{"Sec-Fetch-Site", "same-origin"}, 303, &finding.Change{To: "resolved", By: "web"}},
+		{"same origin", "state=resolved", []string{"Origin", "http://localhost:8080"}, 303, &finding.Change{To: "resolved", By: "web"}},
+		{"from another site", "state=resolved", []string{"Sec-Fetch-Site", "cross-site"}, 403, nil},
+		{"from another origin", "state=resolved", []string{"Origin", "http://evil.example"}, 403, nil},
+		{"no such state", "state=gone", nil, 400, nil},
+		{"a long name", "state=open&by=" + strings.Repeat("a", 101), nil, 400, nil},
+		{"a long note", "state=open&note=" + strings.Repeat("a", 2001), nil, 400, nil},
+		{"bad text", "state=open&note=%ff", nil, 400, nil},
+		{"too large", "state=open&note=" + strings.Repeat("a", 70<<10), nil, 413, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store := full()
+			a := call(t, newServer(t, store), "POST", path, c.body, append(c.header, "Content-Type", form)...)
+			if a.StatusCode != c.status {
+				t.Fatalf("%d, want %d: %s", a.StatusCode, c.status, a.body)
+			}
+			if c.want == nil {
+				if len(store.log) > 0 {
+					t.Errorf("logged %v", store.log)
+				}
+				return
+			}
+			c.want.FindingID, c.want.Time = "0123456789abcdef01234567", noon
+			if diff := cmp.Diff([]finding.Change{*c.want}, store.log); diff != "" {
+				t.Error(diff)
+			}
+			if to := a.Header.Get("Location"); to != "/findings/0123456789abcdef01234567" {
+				t.Errorf("leads to %q", to)
+			}
+		})
+	}
+}
+
+func TestChangeIsSeenAtOnce(t *testing.T) {
+	server := newServer(t, full())
+	page := "/findings/0123456789abcdef01234567"
+	if a := call(t, server, "GET", page, ""); !strings.Contains(a.body, ">Acknowledge<") {
+		t.Fatal("an open finding cannot be acknowledged")
+	}
+	call(t, server, "POST", page+"/state", "state=acknowledged", "Content-Type", form)
+	if a := call(t, server, "GET", page, ""); strings.Contains(a.body, ">Acknowledge<") || !strings.Contains(a.body, ">Reopen<") {
+		t.Error("the page still shows the state before")
+	}
+}
+
+func TestResolvedIsNotAcknowledged(t *testing.T) {
+	store := full()
+	store.findings[0].State = finding.Resolved
+	a := call(t, newServer(t, store), "POST", "/findings/0123456789abcdef01234567/state", "state=acknowledged", "Content-Type", form)
+	if a.StatusCode != 400 || len(store.log) > 0 {
+		t.Errorf("%d, log %v", a.StatusCode, store.log)
+	}
+}
+
+func TestTheme(t *testing.T) {
+	server := newServer(t, full())
+	for back, want := range map[string]string{
+		"/findings?rule=a&q=b": "/findings?rule=a&q=b", "//evil.example": "/", "https://evil.example/": "/", "/\\evil.example": "/", "": "/", "javascript:alert(1)": "/",
+	} {
+		a := call(t, server, "POST", "/theme", url.Values{"theme": {"dark"}, "return": {back}}.Encode(), "Content-Type", form)
+		if a.StatusCode != 303 || a.Header.Get("Location") != want || len(a.Cookies()) != 1 || a.Cookies()[0].Value != "dark" {
+			t.Errorf("%q: %d to %q with %v", back, a.StatusCode, a.Header.Get("Location"), a.Cookies())
+		}
+	}
+	if a := call(t, server, "POST", "/theme", "theme=pink", "Content-Type", form); a.StatusCode != 400 {
+		t.Errorf("pink: %d", a.StatusCode)
+	}
+	if a := call(t, server, "GET", "/findings", "", "Cookie", "auditor_theme=dark"); !strings.Contains(a.body, `data-theme="dark"`) {
+		t.Error("the theme is forgotten")
+	}
+	if a := call(t, server, "GET", "/findings", "", "Cookie", `auditor_theme="><script>`); !strings.Contains(a.body, `data-theme="auto"`) {
+		t.Error("a theme that is none is taken")
+	}
+}
+
+func TestSearchLeadsToTheOneAnswer(t *testing.T) {
+	key := view.Hit{Kind: view.HitKey, Exact: true, Namespace: "eu", BusinessKey: "receipt:9"}
+	task := view.Hit{Kind: view.HitTask, Exact: true, TaskID: "a1", BusinessKey: "receipt:9"}
+	prefix := view.Hit{Kind: view.HitKey, BusinessKey: "receipt:90"}
+	request := view.Hit{Kind: view.HitRequest, Exact: true, BusinessKey: "receipt:9", TaskID: "a1"}
+	for _, c := range []struct {
+		name string
+		hits []view.Hit
+		to   string
+	}{
+		{"a key", []view.Hit{key}, "/keys?key=receipt%3A9&namespace=eu"},
+		{"a task id", []view.Hit{task}, "/tasks/id?id=a1"},
+		{"a request of two tasks of one key", []view.Hit{request, {Kind: view.HitRequest, Exact: true, BusinessKey: "receipt:9", TaskID: "a2"}}, "/keys?key=receipt%3A9"},
+		{"the only one that begins so", []view.Hit{prefix}, "/keys?key=receipt%3A90"},
+		{"a worker", []view.Hit{{Kind: view.HitWorker, Exact: true, Worker: "w1"}}, "/workers"},
+		{"several", []view.Hit{key, task}, ""},
+		{"none", nil, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := call(t, newServer(t, &fake{hits: c.hits}), "GET", "/search?q=x", "")
+			if got := a.Header.Get("Location"); got != c.to {
+				t.Errorf("leads to %q, want %q", got, c.to)
+			}
+			if c.to == "" && a.StatusCode != 200 {
+				t.Errorf("%d", a.StatusCode)
+			}
+		})
+	}
+}
+
+func TestEvidenceLine(t *testing.T) {
+	stored := []view.Ledger{{Topic: "t", Last: 9, KafkaTime: noon.Add(-time.Minute)}}
+	part := func(change func(*view.Partition)) []view.Partition {
+		p := view.Partition{Topic: "t", Next: 10, End: 10, Newest: noon.Add(-time.Minute), Checked: noon.Add(-time.Second)}
+		if change != nil {
+			change(&p)
+		}
+		return []view.Partition{{Topic: "t", Partition: 1, Checked: noon}, p}
+	}
+	for _, c := range []struct {
+		name   string
+		ledger []view.Ledger
+		status []view.Partition
+		want   string
+		warn   bool
+	}{
+		{"complete", stored, part(nil), "evidence complete to 11:59:59", false},
+		{"a little behind", stored, part(func(p *view.Partition) { p.Lag, p.Newest = 5, noon.Add(-3*time.Second) }), "evidence complete to 11:59:57", false},
+		{"late", stored, part(func(p *view.Partition) { p.Lag = 1200 }), "evidence is late by 1,200 records: complete to 11:59:00", true},
+		{"not looked for", stored, part(func(p *view.Partition) { p.Checked = noon.Add(-time.Minute) }), "evidence is late: complete to 11:59:00", true},
+		{"not read yet", stored, part(func(p *view.Partition) { p.Checked = time.Time{} }), "evidence is not read yet", true},
+		{"stopped", stored, part(func(p *view.Partition) { p.Problem = "the topic was made anew" }), "evidence stands still in t/0: the topic was made anew", true},
+		{"missing", []view.Ledger{{Topic: "t", Last: 9, Missing: 3}}, part(nil), "evidence is missing: 3 records", true},
+		{"read elsewhere", stored, nil, "evidence stored up to 11:59:00", false},
+		{"nothing yet", nil, nil, "no evidence yet", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store := full()
+			store.ledger = c.ledger
+			server := newServer(t, store, func(_ *web.Config, o *web.Options) {
+				o.IngestStatus = func() []view.Partition { return c.status }
+			})
+			for _, path := range pages[:4] {
+				line := textOf(t, call(t, server, "GET", path, "").body, "evidence")
+				if !strings.Contains(line, c.want) || strings.HasPrefix(line, "!") != c.warn {
+					t.Errorf("%s says %q, want %q", path, line, c.want)
+				}
+			}
+		})
+	}
+}
+
+// textOf is the text of the element of that id.
+func textOf(t *testing.T, body, id string) string {
+	t.Helper()
+	for n := range nodes(t, body) {
+		for _, a := range n.Attr {
+			if a.Key != "id" || a.Val != id {
+				continue
+			}
+			var text strings.Builder
+			for d := range n.Descendants() {
+				if d.Type == html.TextNode {
+					text.WriteString(d.Data)
+				}
+			}
+			return strings.Join(strings.Fields(text.String()), " ")
+		}
+	}
+	t.Fatalf("no element %q in %s", id, body)
+	return ""
+}
+
+func TestAPIFindings(t *testing.T) {
+	store := full()
+	server := newServer(t, store)
+	a := call(t, server, "GET", "/api/v1/findings?rule=repeated_effect&state=open&business_key=receipt:9&task=a1&severity=critical&limit=7", "")
+	var got struct {
+		Items      []map[string]any `json:"items"`
+		NextCursor *string          `json:"next_cursor"`
+	}
+	if err := json.Unmarshal([]byte(a.body), &got); err != nil || len(got.Items) != 1 || got.NextCursor == nil || *got.NextCursor != "" {
+		t.Fatalf("%s %v", a.body, err)
+	}
+	for name, want := range map[string]any{"id": "0123456789abcdef01234567", "rule": "repeated_effect", "state": "open", "business_key": "receipt:9", "effects": 2.0, "gap_seconds": 11.3} {
+		if got.Items[0][name] != want {
+			t.Errorf("%s is %v", name, got.Items[0][name])
+		}
+	}
+	want := view.FindingFilter{Rule: "repeated_effect", States: []finding.State{"open"}, BusinessKey: "receipt:9", Task: "a1", Severity: "critical", Limit: 7}
+	if diff := cmp.Diff(want, store.filter); diff != "" {
+		t.Error(diff)
+	}
+	if a := call(t, newServer(t, &fake{}), "GET", "/api/v1/findings", ""); strings.TrimSpace(a.body) != `{"items":[],"next_cursor":""}` {
+		t.Errorf("of none: %s", a.body)
+	}
+}
+
+func TestAPIRefusesWhatItDoesNotKnow(t *testing.T) {
+	server := newServer(t, full())
+	for path, name := range map[string]string{
+		"/api/v1/findings?ruel=a": "ruel", "/api/v1/findings?state=gone": "state", "/api/v1/findings?severity=x": "severity", "/api/v1/findings?limit=0": "limit",
+		"/api/v1/findings?limit=501": "limit", "/api/v1/findings?limit=x": "limit", "/api/v1/findings?rule=a&rule=b": "rule", "/api/v1/findings?cursor=bad": "cursor",
+		"/api/v1/findings?sort=x": "sort", "/api/v1/findings?since=yesterday": "since", "/api/v1/keys": "business_key", "/api/v1/keys?key=a": "key",
+		"/api/v1/events": "task_id", "/api/v1/events?task_id=a&business_key=b": "task_id", "/api/v1/rejects?cursor=x": "before", "/api/v1/status?x=1": "x",
+	} {
+		a := call(t, server, "GET", path, "")
+		var got struct{ Error string }
+		if err := json.Unmarshal([]byte(a.body), &got); err != nil || a.StatusCode != 400 || !strings.Contains(got.Error, name) {
+			t.Errorf("%s: %d %s", path, a.StatusCode, a.body)
+		}
+	}
+}
+
+func TestAPIState(t *testing.T) {
+	const path = "/api/v1/findings/0123456789abcdef01234567/state"
+	const kind = "application/json"
+	for _, c := range []struct {
+		name, body, kind string
+		status           int
+	}{
+		{"acknowledge", `{"state":"acknowledged","by":"ada","note":"looking"}`, kind, 200},
+		{"with charset", `{"state":"resolved"}`, "application/json; charset=utf-8", 200},
+		{"no such state", `{"state":"gone"}`, kind, 400},
+		{"unknown field", `{"state":"open","who":"ada"}`, kind, 400},
+		{"two objects", `{"state":"open"}{}`, kind, 400},
+		{"no JSON", `state=open`, kind, 400},
+		{"a form", `state=open`, form, 415},
+		{"too large", `{"state":"open","note":"` + strings.Repeat("a", 70<<10) + `"}`, kind, 413},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store := full()
+			a := call(t, newServer(t, store), "POST", path, c.body, "Content-Type", c.kind)
+			if a.StatusCode != c.status {
+				t.Fatalf("%d, want %d: %s", a.StatusCode, c.status, a.body)
+			}
+			if c.status == 200 && (len(store.log) != 1 || !strings.Contains(a.body, `"state":"`+string(store.log[0].To)+`"`)) {
+				t.Errorf("log %v, answer %s", store.log, a.body)
+			}
+			if c.status != 200 && len(store.log) > 0 {
+				t.Errorf("logged %v", store.log)
+			}
+		})
+	}
+	if a := call(t, newServer(t, full()), "POST", strings.Replace(path, "0123", "9999", 1), `{"state":"open"}`, "Content-Type", kind); a.StatusCode != 404 {
+		t.Errorf("of an unknown finding: %d", a.StatusCode)
+	}
+}
+
+func TestAPIKeyAndEvents(t *testing.T) {
+	server := newServer(t, full())
+	var key struct {
+		BusinessKey string           `json:"business_key"`
+		TaskIDs     []string         `json:"task_ids"`
+		Runs        []map[string]any `json:"runs"`
+		Events      []map[string]any `json:"events"`
+	}
+	a := call(t, server, "GET", "/api/v1/keys?business_key=receipt:9", "")
+	if err := json.Unmarshal([]byte(a.body), &key); err != nil || len(key.Runs) != 1 || len(key.Events) != 3 || key.Runs[0]["outcome"] != "succeeded" || key.TaskIDs[0] != "a1" {
+		t.Errorf("%s %v", a.body, err)
+	}
+	var events struct{ Items []map[string]any }
+	a = call(t, server, "GET", "/api/v1/events?task_id=a1", "")
+	if err := json.Unmarshal([]byte(a.body), &events); err != nil || len(events.Items) != 3 {
+		t.Fatalf("%s %v", a.body, err)
+	}
+	want := map[string]any{"topic": "t", "partition": 0.0, "offset": 1.0, "index": 0.0, "time": "2026-11-02T12:00:00Z"}
+	if diff := cmp.Diff(want, events.Items[1]["kafka"]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAPIStatus(t *testing.T) {
+	store := full()
+	server := newServer(t, store, func(_ *web.Config, o *web.Options) {
+		o.Version = "1.2.3"
+		o.IngestStatus = func() []view.Partition {
+			return []view.Partition{{Topic: "t", Lag: 7, Checked: noon, Newest: noon}, {Topic: "u", Checked: noon}}
+		}
+	})
+	var got struct {
+		Version    string
+		EvidenceOK bool `json:"evidence_ok"`
+		Partitions []struct {
+			Topic string
+			Lag   *int64
+		}
+	}
+	a := call(t, server, "GET", "/api/v1/status", "")
+	if err := json.Unmarshal([]byte(a.body), &got); err != nil || got.Version != "1.2.3" || !got.EvidenceOK || len(got.Partitions) != 2 || *got.Partitions[0].Lag != 7 {
+		t.Errorf("%s %v", a.body, err)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	var failing error
+	server := newServer(t, &fake{err: errAway}, func(_ *web.Config, o *web.Options) {
+		o.Checks = []web.Check{
+			{Name: "clickhouse", Func: func(context.Context) error { return failing }},
+			{Name: "kafka", Func: func(ctx context.Context) error { return ctx.Err() }},
+		}
+	})
+	if a := call(t, server, "GET", "/livez", ""); a.StatusCode != 200 {
+		t.Errorf("livez: %d", a.StatusCode)
+	}
+	if a := call(t, server, "GET", "/readyz", ""); a.StatusCode != 200 {
+		t.Errorf("readyz: %d %s", a.StatusCode, a.body)
+	}
+	failing = errors.New("connection refused")
+	a := call(t, server, "GET", "/readyz", "")
+	want := `{"status":"unavailable","checks":{"clickhouse":{"ok":false,"reason":"connection refused"},"kafka":{"ok":true}}}`
+	if a.StatusCode != 503 || strings.TrimSpace(a.body) != want {
+		t.Errorf("readyz: %d %s", a.StatusCode, a.body)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	server := newServer(t, full(), func(_ *web.Config, o *web.Options) { o.Registerer, o.Gatherer = registry, registry })
+	call(t, server, "GET", "/findings/0123456789abcdef01234567", "")
+	call(t, server, "GET", "/findings/unknown", "")
+	call(t, server, "GET", "/made-up-"+longKey, "")
+	want := `
+# HELP auditor_http_requests_total Requests answered, by route and status code.
+# TYPE auditor_http_requests_total counter
+auditor_http_requests_total{code="200",route="/findings/:id"} 1
+auditor_http_requests_total{code="404",route="/findings/:id"} 1
+auditor_http_requests_total{code="404",route="none"} 1
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "auditor_http_requests_total"); err != nil {
+		t.Error(err)
+	}
+	if a := call(t, server, "GET", "/metrics", ""); a.StatusCode != 200 || !strings.Contains(a.body, "auditor_http_request_seconds_bucket") {
+		t.Errorf("metrics: %d", a.StatusCode)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	if err := web.DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*web.Config){
+		"title":         func(c *web.Config) { c.Title = " " },
+		"base_url":      func(c *web.Config) { c.BaseURL = "audit.example.org/path" },
+		"allowed_hosts": func(c *web.Config) { c.AllowedHosts = []string{"http://a"} },
+		"time_zone":     func(c *web.Config) { c.TimeZone = "Mars/Olympus" },
+		"page_size":     func(c *web.Config) { c.PageSize = 0 },
+		"key_events":    func(c *web.Config) { c.KeyEvents = 1 },
+		"refresh":       func(c *web.Config) { c.Refresh = time.Millisecond },
+		"query_timeout": func(c *web.Config) { c.QueryTimeout = 0 },
+	} {
+		c := web.DefaultConfig()
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), name+": ") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := web.New(c, full(), web.Options{}); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+// Every figure of the first page leads to what it counts.
+func TestNumbersLead(t *testing.T) {
+	body := call(t, newServer(t, full()), "GET", "/", "").body
+	for n := range nodes(t, body) {
+		if n.Data != "dd" || attribute(n, "class") != "says" {
+			continue
+		}
+		for d := range n.Descendants() {
+			if d.Type == html.TextNode && strings.ContainsAny(d.Data, "0123456789") && !inLink(d) {
+				t.Errorf("%q leads nowhere", d.Data)
+			}
+		}
+	}
+}
+
+func attribute(n *html.Node, name string) string {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+func inLink(n *html.Node) bool {
+	for a := range n.Ancestors() {
+		if a.Data == "a" && attribute(a, "href") != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func TestFilters(t *testing.T) {
+	store := full()
+	server := newServer(t, store)
+	for query, want := range map[string]view.FindingFilter{
+		"":                           {States: []finding.State{"open", "acknowledged"}, Limit: 50},
+		"state=any":                  {Limit: 50},
+		"state=resolved&sort=recent": {States: []finding.State{"resolved"}, Order: view.ByRecent, Limit: 50},
+		"namespace=":                 {States: []finding.State{"open", "acknowledged"}, Namespace: new(""), Limit: 50},
+		"since=24h&q=+a+":            {States: []finding.State{"open", "acknowledged"}, Since: noon.Add(-24 * time.Hour), Text: "a", Limit: 50},
+		"since=2026-11-01T00:00:00Z&cause=worker_lost": {States: []finding.State{"open", "acknowledged"}, Since: noon.Add(-36 * time.Hour), Cause: "worker_lost", Limit: 50},
+	} {
+		if a := call(t, server, "GET", "/findings?"+query, ""); a.StatusCode != 200 {
+			t.Errorf("%q: %d", query, a.StatusCode)
+		}
+		if diff := cmp.Diff(want, store.filter); diff != "" {
+			t.Errorf("%q: %s", query, diff)
+		}
+	}
+}
+
+func TestNoFormForgetsAFilter(t *testing.T) {
+	body := call(t, newServer(t, full()), "GET", "/findings?since=24h&business_key=receipt:9&rule=unseen_rule&namespace=eu", "").body
+	values := map[string]string{}
+	for n := range nodes(t, body) {
+		if n.Data == "input" && attribute(n, "type") == "hidden" && attribute(n.Parent, "class") == "filters" {
+			values[attribute(n, "name")] = attribute(n, "value")
+		}
+		if n.Data == "option" && n.Attr != nil && strings.Contains(fmt.Sprint(n.Attr), "selected") {
+			values[attribute(n.Parent, "name")] = attribute(n, "value")
+		}
+	}
+	want := map[string]string{"since": "24h", "business_key": "receipt:9", "rule": "unseen_rule", "namespace": "eu"}
+	if diff := cmp.Diff(want, values); diff != "" {
+		t.Error(diff)
+	}
+}
