@@ -39,6 +39,7 @@ type Shop struct {
 	told    []event.Event // of this moment, not yet handed out
 	workers []*worker
 	counts  map[string]int64 // numbers given out so far, by what they number
+	closing bool             // nothing new begins
 	truth   Truth
 }
 
@@ -77,6 +78,20 @@ func (s *Shop) Next() event.Event {
 	return e
 }
 
+// Close lets nothing new begin and gives what is left to say about the tasks in hand, retries and redeliveries included,
+// at the times at which it would have been said. Only what is stuck stays stuck. Next must not be called afterwards.
+func (s *Shop) Close() []event.Event {
+	s.closing = true
+	for len(s.agenda.steps) > 0 {
+		step := s.agenda.next()
+		s.now = step.at
+		step.do()
+	}
+	left := s.told
+	s.told = nil
+	return left
+}
+
 // after plans do for d from now.
 func (s *Shop) after(d time.Duration, do func()) { s.agenda.add(s.now+d, do) }
 
@@ -106,6 +121,9 @@ func (s *Shop) tell(emitter string, e event.Event) {
 
 // takeOrder lets one customer order something and plans the next order, in a rate that rises and falls slowly.
 func (s *Shop) takeOrder() {
+	if s.closing {
+		return
+	}
 	order := s.newOrder()
 	s.publish(s.settlement(order))
 	rate := ordersPerSecond * (1 + 0.3*math.Sin(2*math.Pi*s.now.Minutes()/10))
@@ -114,6 +132,9 @@ func (s *Shop) takeOrder() {
 
 // orderReport lets a report be built every few seconds.
 func (s *Shop) orderReport() {
+	if s.closing {
+		return
+	}
 	s.publish(s.report())
 	s.after(s.between(2*time.Second, 6*time.Second), s.orderReport)
 }

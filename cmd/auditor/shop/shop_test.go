@@ -158,3 +158,29 @@ func TestTroublesWithinAMinute(t *testing.T) {
 		}
 	}
 }
+
+// When the shop has closed, every task has come to an end, but for what is stuck.
+func TestCloseLeavesNothingUnfinished(t *testing.T) {
+	for _, open := range []time.Duration{500 * time.Millisecond, 4 * time.Second, 20 * time.Second, 70 * time.Second} {
+		s := New(5, opening, "t")
+		last := make(map[string]event.Event)
+		var told []event.Event
+		for len(told) == 0 || told[len(told)-1].Time.Before(opening.Add(open)) {
+			told = append(told, s.Next())
+		}
+		for _, e := range append(told, s.Close()...) {
+			if e.TaskID != "" && e.Type != event.Effected {
+				last[e.TaskID] = e
+			}
+			if e.Time.After(opening.Add(open + time.Minute)) {
+				t.Errorf("closed after %s, and still told %s at %s", open, e.Type, e.Time)
+			}
+		}
+		for id, e := range last {
+			stuck := e.Type == event.Received && !s.Truth().Healthy(e.BusinessKey)
+			if !stuck && (!e.Type.EndsRun() || e.Type == event.Retried) {
+				t.Errorf("closed after %s: the last word of %s (%s) is %s", open, id, e.BusinessKey, e.Type)
+			}
+		}
+	}
+}

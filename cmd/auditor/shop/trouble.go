@@ -31,6 +31,9 @@ func (s *Shop) planTroubles() {
 // recur lets something happen after first, and then with pauses of a minute at least and mean on average.
 func (s *Shop) recur(first, mean time.Duration, happen func()) {
 	s.after(first, func() {
+		if s.closing {
+			return
+		}
 		happen()
 		pause := time.Duration(s.rng.ExpFloat64() * float64(mean-time.Minute))
 		s.recur(time.Minute+pause, mean, happen)
@@ -137,7 +140,11 @@ func (s *Shop) getStuck() {
 		s.say(&run{job: j, worker: w, pid: w.pid}, blank(event.Received))
 	})
 	s.truth.add(Trouble{Rule: StuckPending, Task: j.task, BusinessKey: j.key, At: s.time().Add(StuckAfter + time.Second)})
-	s.after(5*time.Minute, func() { s.deliver(j, s.pick(nil)) })
+	s.after(5*time.Minute, func() {
+		if !s.closing {
+			s.deliver(j, s.pick(nil))
+		}
+	})
 }
 
 // swallowWork lets a dedup row, written before the work, outlive the work's failure: the retry finds the row, takes the

@@ -41,7 +41,7 @@ func (s *Shop) boot(w *worker) {
 }
 
 func (s *Shop) heartbeat(w *worker, pid int) {
-	if w.pid != pid {
+	if w.pid != pid || s.closing {
 		return
 	}
 	e := blank(event.Heartbeat)
