@@ -93,14 +93,14 @@ function step(by) {
   next.scrollIntoView({ block: "nearest" });
 }
 
-let going = 0;
+let going = -Infinity; // when g was pressed
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape" && typing(event.target)) event.target.blur();
   if (typing(event.target)) return;
   if (event.timeStamp - going < 1500) {
-    going = 0;
+    going = -Infinity;
     const entry = document.querySelector(`.rail [data-key="${CSS.escape(event.key)}"]`);
     if (entry) {
       event.preventDefault();
