@@ -44,7 +44,7 @@ func number(t testing.TB, s *Store, query string) uint64 {
 }
 
 // everyTable holds the tables that a batch reaches.
-var everyTable = []string{"events", "rejects", "ingest_ledger", "changed_keys", "task_keys", "worker_signals", "attempts", "task_minutes"}
+var everyTable = []string{"events", "rejects", "ingest_ledger", "changed_keys", "task_keys", "worker_signals", "attempts", "task_minutes", "keyless"}
 
 // mixedBatch reaches every table.
 func mixedBatch(n int) event.Batch {

@@ -47,6 +47,10 @@ func (s *Store) Changed(ctx context.Context, q history.Stretch) (suspects []hist
 		Dues        []time.Time `ch:"dues"`
 		Opens       []bool      `ch:"opens"`
 	}
+	keyless, _, err := selectOne[uint64](ctx, s, "rules/any_keyless", nil)
+	if err != nil {
+		return nil, nil, err
+	}
 	names, after := []string{}, []float64{}
 	for name, d := range q.StuckAfter {
 		names, after = append(names, name), append(after, d.Seconds())
@@ -54,6 +58,7 @@ func (s *Store) Changed(ctx context.Context, q history.Stretch) (suspects []hist
 	rows, err := selectAll[row](ctx, s, "rules/changed", params{
 		"topic": q.Of.Topic, "partition": q.Of.Partition, "from": q.From, "to": q.To, "until": q.Until,
 		"loop_retries": uint64(q.LoopRetries), "tasks": names, "stuck_after": after, "stuck_after_rest": q.StuckAfterRest.Seconds(),
+		"keyless": keyless > 0,
 	})
 	if err != nil {
 		return nil, nil, err

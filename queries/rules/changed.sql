@@ -1,11 +1,11 @@
 -- name: rules/changed
 -- The subjects that changed in a range of offsets and may be in trouble, or have a task without an end.
 -- params: topic String, partition Int32, from Int64, to Int64, until DateTime64(6, 'UTC'), loop_retries UInt64,
---    tasks Array(String), stuck_after Array(Float64), stuck_after_rest Float64
+--    tasks Array(String), stuck_after Array(Float64), stuck_after_rest Float64, keyless Bool
 -- returns: one row a subject that is suspect or has a task that is or was without an end, in no order; the arrays hold
 --    the latter
--- cost: the changed keys' own past: a key look-up each
--- example: {"topic": "task-events", "partition": 0, "from": 0, "to": 100, "until": "2026-11-02 12:00:00", "loop_retries": 10, "tasks": ["report.build"], "stuck_after": [3600], "stuck_after_rest": 900}
+-- cost: the changed keys' own past: a key look-up each, and as much again where there are events without a key (keyless)
+-- example: {"topic": "task-events", "partition": 0, "from": 0, "to": 100, "until": "2026-11-02 12:00:00", "loop_retries": 10, "tasks": ["report.build"], "stuck_after": [3600], "stuck_after_rest": 900, "keyless": true}
 WITH
     changed AS
     (
@@ -23,12 +23,10 @@ WITH
     ),
     subjects AS
     (
-        SELECT namespace, business_key, '' AS subject_task FROM changed WHERE business_key != ''
-        UNION DISTINCT
-        SELECT namespace, business_key, '' AS subject_task FROM linked
-        UNION DISTINCT
-        SELECT namespace, '' AS business_key, task_id AS subject_task FROM changed
-        WHERE business_key = '' AND (namespace, task_id) NOT IN (SELECT namespace, task_id FROM linked)
+        SELECT DISTINCT c.namespace AS namespace, if(c.business_key = '', l.business_key, c.business_key) AS business_key,
+            if(business_key = '', c.task_id, '') AS subject_task
+        FROM changed AS c
+        LEFT JOIN linked AS l ON l.namespace = c.namespace AND l.task_id = c.task_id
     ),
     own AS
     (
@@ -40,7 +38,7 @@ WITH
             AND time <= {until:DateTime64(6, 'UTC')}
     ),
     -- The task ids of a business key, to find their events that carry no key.
-    members AS (SELECT DISTINCT namespace, business_key, task_id FROM own WHERE business_key != ''),
+    members AS (SELECT DISTINCT namespace, business_key, task_id FROM own WHERE {keyless:Bool} AND business_key != ''),
     past AS
     (
         SELECT * FROM own
