@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -61,11 +60,10 @@ func demoDefaults(c *config.Config) {
 // openShop opens a shop whose keys no other start shares, with a seed or one by chance.
 func openShop(seed uint64) *shop.Shop {
 	now := time.Now()
-	tag := strconv.FormatInt(now.Unix(), 36) + strings.ToLower(rand.Text()[:3])
 	if seed == 0 {
 		seed = uint64(now.UnixNano())
 	}
-	return shop.New(seed, now, tag)
+	return shop.New(seed, now, strings.ToLower(rand.Text()[:5]))
 }
 
 func isTerminal(env *environment) bool {
