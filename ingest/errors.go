@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 
 	"github.com/segmentio/kafka-go"
 )
@@ -75,5 +76,7 @@ func trouble(err error) string {
 	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 		return "not reachable"
 	}
-	return err.Error()
+	return numbers.ReplaceAllString(err.Error(), "#")
 }
+
+var numbers = regexp.MustCompile(`\d+(\.\d+)?`)

@@ -89,7 +89,7 @@ func decodeRecords(topic string, partition int32, from int64, data []byte, rolle
 		if !b.sound() {
 			return c.unless(stop(CorruptBatch, "the batch at offset %d does not match its checksum", b.base()))
 		}
-		if b.last() < from {
+		if b.last() < c.next {
 			continue
 		}
 		rolledBack = b.enter(gone, rolledBack)
@@ -100,7 +100,7 @@ func decodeRecords(topic string, partition int32, from int64, data []byte, rolle
 			}
 		case b.attrs()&transactional != 0 && gone[b.producer()]:
 		default:
-			c.add(&b, from)
+			c.add(&b)
 		}
 		c.next = b.last() + 1
 	}
@@ -115,14 +115,15 @@ func (c chunk) unless(err error) (chunk, error) {
 	return c, err
 }
 
-// add takes over b's records at or above from. If b can't be unpacked, a reject stands for all of it and keeps its bytes.
-func (c *chunk) add(b *batch, from int64) {
-	records, err := b.records(from)
+// add takes over b's records at or above the next offset. If b can't be unpacked, a reject stands for all of it and keeps
+// its bytes.
+func (c *chunk) add(b *batch) {
+	records, err := b.records(c.next)
 	if err == nil {
 		c.entries = append(c.entries, records...)
 		return
 	}
-	at := event.Position{Topic: b.topic, Partition: b.partition, Offset: max(b.base(), from)}
+	at := event.Position{Topic: b.topic, Partition: b.partition, Offset: max(b.base(), c.next)}
 	when := storable(b.int64At(batchMaxTimeAt))
 	c.entries = append(c.entries, entry{
 		Record: event.Record{Position: at, Time: when},
