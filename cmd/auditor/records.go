@@ -51,6 +51,9 @@ func isArrayFile(first []byte, lines *lineReader) bool {
 	return lines.onlyBlankLeft()
 }
 
+// unfinished stands for the end of an array that breaks off: it is rejected as JSON that ends too early.
+var unfinished = []byte("[")
+
 // elements gives the elements of the array that r holds. What breaks the array is given as one last record, so that it
 // is rejected with its reason like any other.
 func elements(r io.Reader, yield func(record, error) bool) {
@@ -63,15 +66,19 @@ func elements(r io.Reader, yield func(record, error) bool) {
 	for ; decoder.More(); number++ {
 		var value json.RawMessage
 		if err := decoder.Decode(&value); err != nil {
-			yield(record{number, rest(decoder, r)}, nil)
+			left := rest(decoder, r)
+			if len(bytes.TrimSpace(left)) == 0 {
+				left = unfinished
+			}
+			yield(record{number, left}, nil)
 			return
 		}
 		if !yield(record{number, value}, nil) {
 			return
 		}
 	}
-	if _, err := decoder.Token(); err != nil { // the array has no end
-		yield(record{number, []byte("[")}, nil)
+	if _, err := decoder.Token(); err != nil {
+		yield(record{number, unfinished}, nil)
 		return
 	}
 	if tail := bytes.TrimSpace(rest(decoder, r)); len(tail) > 0 {
