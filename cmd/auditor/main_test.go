@@ -76,9 +76,9 @@ func terminate(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 }
 
-// await asks for a URL until the answer holds every one of the texts, for a minute at most.
+// await asks for a URL until the answer holds every one of the texts, for two minutes at most.
 func await(ts *testscript.TestScript, _ bool, args []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -92,7 +92,7 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		select {
 		case <-ctx.Done():
-			ts.Fatalf("%s does not answer with %q within a minute, but with %s", args[0], args[1:], last)
+			ts.Fatalf("%s does not answer with %q within two minutes, but with %s", args[0], args[1:], last)
 		case <-tick.C:
 		}
 	}
