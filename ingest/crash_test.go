@@ -22,7 +22,6 @@ import (
 
 // chaos is what goes wrong around a store and a broker, decided by one seed.
 type chaos struct {
-	*memoryStore
 	calm atomic.Bool // nothing goes wrong any more
 
 	mu      sync.Mutex
@@ -66,11 +65,12 @@ var errDead = errors.New("the process is dead")
 // storeOf is the store as one process sees it.
 type storeOf struct {
 	*chaos
+	*memoryStore
 	v *victim
 }
 
 func (s *storeOf) alive() error {
-	s.applyLate(0.3)
+	s.applyLate(s.chaos, 0.3)
 	if s.v.dead.Load() {
 		return errDead
 	}
@@ -101,10 +101,10 @@ func (s *storeOf) InsertBatch(ctx context.Context, b event.Batch) error {
 	case s.calm.Load() || accident > 0.25:
 		return s.memoryStore.InsertBatch(ctx, b)
 	case accident < 0.03:
-		s.count(&s.refused)
+		s.note(&s.refused)
 		return errInjected
 	case accident < 0.08:
-		s.count(&s.lost)
+		s.note(&s.lost)
 		_ = s.memoryStore.InsertBatch(ctx, b)
 		return context.DeadlineExceeded
 	case accident < 0.18:
@@ -128,34 +128,34 @@ func (s *storeOf) interrupt(b event.Batch) {
 	}
 	if cut < len(writes) && s.roll() < 0.7 {
 		s.memoryStore.late = append(s.memoryStore.late, writes[cut])
-		s.count(&s.delayed)
+		s.note(&s.delayed)
 	}
 }
 
-func (c *chaos) count(n *int) {
+func (c *chaos) note(n *int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	*n++
 }
 
 // applyLate applies each write that was given up with the probability p.
-func (c *chaos) applyLate(p float64) {
-	c.memoryStore.mu.Lock()
-	defer c.memoryStore.mu.Unlock()
+func (s *memoryStore) applyLate(c *chaos, p float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var later []func()
-	for _, write := range c.memoryStore.late {
+	for _, write := range s.late {
 		if c.roll() < p {
 			write()
 		} else {
 			later = append(later, write)
 		}
 	}
-	c.memoryStore.late = later
+	s.late = later
 }
 
 // atCommit has accidents around commits: the process dies before or after its commit is applied, or the answer is an error
 // although it was.
-func (c *chaos) atCommit(cluster *kfake.Cluster, ids func(member string) string) {
+func (c *chaos) atCommit(cluster *kfake.Cluster) {
 	cluster.ControlKey(int16(kmsg.OffsetCommit), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
 		if c.calm.Load() {
@@ -166,7 +166,7 @@ func (c *chaos) atCommit(cluster *kfake.Cluster, ids func(member string) string)
 			return nil, nil, false
 		}
 		c.mu.Lock()
-		v := c.living[ids(req.(*kmsg.OffsetCommitRequest).MemberID)]
+		v := c.living[clientOf(req.(*kmsg.OffsetCommitRequest).MemberID)]
 		c.mu.Unlock()
 		if v != nil {
 			c.kill(v)
@@ -208,21 +208,14 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-func crashes(t *testing.T, seed uint64) {
-	const partitions, records = 4, 12_000
-	cluster := newCluster(t, partitions)
-	c := &chaos{memoryStore: newMemoryStore(), rng: rand.New(rand.NewPCG(seed, 0)), living: make(map[string]*victim)}
-	c.atCommit(cluster, clientOf)
+// spawner gives a function that starts a process in the chaos, with its own view of the store.
+func (c *chaos) spawner(t *testing.T, cfg Config, d Decoder, view func(*victim) Store) func() {
 	spawned := 0
-	spawn := func() {
+	return func() {
 		spawned++
 		v := &victim{id: fmt.Sprint("process-", spawned)}
-		cfg := testConfig(cluster)
 		cfg.Kafka.ClientID = v.id
-		cfg.MaxRows = 20
-		cfg.InsertTimeout = time.Second
-		log := slog.New(slog.DiscardHandler)
-		i, err := New(cfg, &storeOf{c, v}, letters{}, log, newRegistry())
+		i, err := New(cfg, view(v), d, slog.New(slog.DiscardHandler), newRegistry())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,6 +226,35 @@ func crashes(t *testing.T, seed uint64) {
 		v.process = run(t, i)
 		c.living[v.id] = v
 	}
+}
+
+// until keeps two processes alive until ok.
+func (c *chaos) until(t *testing.T, cluster *kfake.Cluster, spawn func(), what string, ok func() bool) {
+	t.Helper()
+	eventually(t, what, func() bool {
+		for range c.bury(t, cluster) {
+			spawn()
+		}
+		return ok()
+	})
+}
+
+func newChaos(seed uint64) *chaos {
+	return &chaos{rng: rand.New(rand.NewPCG(seed, 0)), living: make(map[string]*victim)}
+}
+
+func (c *chaos) String() string {
+	return fmt.Sprintf("%d kills, %d lost acknowledgements, %d late writes, %d refused calls", c.kills, c.lost, c.delayed, c.refused)
+}
+
+func crashes(t *testing.T, seed uint64) {
+	const partitions, records = 4, 12_000
+	cluster, c, s := newCluster(t, partitions), newChaos(seed), newMemoryStore()
+	c.atCommit(cluster)
+	cfg := testConfig(cluster)
+	cfg.MaxRows = 20
+	cfg.InsertTimeout = time.Second
+	spawn := c.spawner(t, cfg, letters{}, func(v *victim) Store { return &storeOf{c, s, v} })
 	spawn()
 	spawn()
 	want := make(map[int32]map[int64]string)
@@ -240,34 +262,29 @@ func crashes(t *testing.T, seed uint64) {
 	load := rand.New(rand.NewPCG(seed, 1))
 	for produced := 0; produced < records; {
 		produced += wave(t, producer, load, partitions, want)
-		eventually(t, "the processes keep up", func() bool {
-			for range c.bury(t, cluster) {
-				spawn()
-			}
-			return c.memoryStore.covers() > int64(produced)-1000
-		})
+		c.until(t, cluster, spawn, "the processes keep up", func() bool { return s.covers() > int64(produced)-1000 })
 	}
 	c.calm.Store(true)
-	eventually(t, "all is read", func() bool {
-		for range c.bury(t, cluster) {
-			spawn()
-		}
-		return c.memoryStore.covers() == int64(total(want))
-	})
+	c.until(t, cluster, spawn, "all is read", func() bool { return s.covers() == int64(total(want)) })
+	c.rest()
+	s.applyLate(c, 1)
+	checkExact(t, s, want)
+	for partition := range int32(partitions) {
+		checkLedger(t, s, partition, int64(len(want[partition])))
+	}
+	t.Logf("%d records, %s", total(want), c)
+	if c.kills < 20 || c.lost < 10 || c.delayed < 20 {
+		t.Error("too little went wrong for this to be a test")
+	}
+}
+
+// rest ends the processes that live, as SIGTERM does.
+func (c *chaos) rest() {
 	c.mu.Lock()
 	living := c.living
 	c.mu.Unlock()
 	for _, v := range living {
 		v.stop()
-	}
-	c.applyLate(1)
-	checkExact(t, c.memoryStore, want)
-	for partition := range int32(partitions) {
-		checkLedger(t, c.memoryStore, partition, int64(len(want[partition])))
-	}
-	t.Logf("%d records, %d kills, %d lost acknowledgements, %d late writes, %d refused calls", total(want), c.kills, c.lost, c.delayed, c.refused)
-	if c.kills < 20 || c.lost < 10 || c.delayed < 20 {
-		t.Error("too little went wrong for this to be a test")
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
+	"auditor/embedded/clickhouse/chtest"
 	"auditor/event"
 )
 
@@ -30,8 +31,13 @@ func TestMain(m *testing.M) {
 	if child := os.Getenv(childEnv); child != "" {
 		os.Exit(runChild(child))
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(withEngine{m})
 }
+
+// withEngine runs the tests, and stops the engine that they may have started.
+type withEngine struct{ *testing.M }
+
+func (w withEngine) Run() int { return chtest.Run(w.M) }
 
 // newCluster starts a broker in memory with one topic.
 func newCluster(t testing.TB, partitions int32, opts ...kfake.Opt) *kfake.Cluster {
