@@ -12,6 +12,8 @@ import (
 
 	"auditor/event/finding"
 	"auditor/event/view"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // window is a stretch of time up to now that figures are counted in, cut into slots that a sparkline draws.
@@ -101,6 +103,9 @@ func (s *Server) nowPage(ctx context.Context, r request) (document, error) {
 		logged := s.logRow(c.Change)
 		v.Changes = append(v.Changes, changeRow{logRow: logged, Title: c.Title, Href: "/findings/" + url.PathEscape(c.FindingID),
 			Tone: toneOf(c.Rule, c.Severity, c.To)})
+		if c.To == finding.Acknowledged {
+			v.Changes[len(v.Changes)-1].Tone = "quiet" // somebody sees to it
+		}
 	}
 	return document{Title: "Now", Section: "now", Page: "now", View: v}, nil
 }
@@ -112,26 +117,25 @@ func (s *Server) nowFacts(ctx context.Context, name string) (facts, error) {
 		return f, badRequest(fmt.Sprintf("window: must be 1h, 24h or 168h, got %q", name))
 	}
 	f.window = windows[i]
-	err := s.readActivity(ctx, &f)
-	if err == nil && name == "" && young(f.activity, s.now()) {
-		f.window = windows[0]
-		err = s.readActivity(ctx, &f)
-	}
-	if err != nil {
-		return f, err
-	}
-	if f.extra, err = s.store.ExtraEffects(ctx, s.now().Add(-f.window.length), f.window.slot); err != nil {
-		return f, err
-	}
-	if f.counts, err = s.findingCounts(ctx); err != nil {
-		return f, err
-	}
-	live := []finding.State{finding.Open, finding.Acknowledged}
-	if f.open, err = s.store.Findings(ctx, view.FindingFilter{States: live, Order: view.BySeverity, Limit: mostOnNow}); err != nil {
-		return f, err
-	}
-	f.changes, err = s.store.Changes(ctx, mostChanges)
-	return f, err
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		if err = s.readActivity(ctx, &f); err == nil && name == "" && young(f.activity, s.now()) {
+			f.window = windows[0]
+			err = s.readActivity(ctx, &f)
+		}
+		if err == nil {
+			f.extra, err = s.store.ExtraEffects(ctx, s.now().Add(-f.window.length), f.window.slot)
+		}
+		return err
+	})
+	group.Go(func() (err error) { f.counts, err = s.findingCounts(ctx); return err })
+	group.Go(func() (err error) { f.changes, err = s.store.Changes(ctx, mostChanges); return err })
+	group.Go(func() (err error) {
+		live := []finding.State{finding.Open, finding.Acknowledged}
+		f.open, err = s.store.Findings(ctx, view.FindingFilter{States: live, Order: view.BySeverity, Limit: mostOnNow})
+		return err
+	})
+	return f, group.Wait()
 }
 
 func (s *Server) readActivity(ctx context.Context, f *facts) (err error) {

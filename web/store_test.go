@@ -25,6 +25,8 @@ import (
 func TestStore(t *testing.T) {
 	store := querytest.Store(t)
 	scene := newScene(time.Now())
+	scene.hostile()
+	scene.reject(t, store)
 	scene.store(t, store)
 	pages := store.Pages()
 	for _, c := range []struct {
