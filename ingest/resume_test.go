@@ -167,7 +167,20 @@ func TestReplayWithANewDecoder(t *testing.T) {
 	c, s := newCluster(t, 1), newMemoryStore()
 	at := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	interrupted(t, c, s, 1, &kgo.Record{Value: []byte("e"), Timestamp: at}, &kgo.Record{Value: []byte("x"), Timestamp: at})
-	p := startWith(t, testConfig(c), s, lenient{}, testLogger(t))
+	died := make(chan struct{})
+	p := startWith(t, testConfig(c), &hooked{Store: s, insert: func(ctx context.Context, b event.Batch) error {
+		select {
+		case <-died:
+		default:
+			_ = s.InsertBatch(ctx, b)
+			close(died)
+		}
+		return errInjected
+	}}, lenient{}, testLogger(t))
+	<-died
+	p.kill() // after the rows that the first token keeps out, and before the second token
+	leave(t, c, "auditor")
+	p = startWith(t, testConfig(c), s, lenient{}, testLogger(t))
 	p.reaches(2)
 	p.stop()
 	checkExact(t, s, map[int32]map[int64]string{0: {0: "e", 1: "e"}})
