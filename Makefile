@@ -14,7 +14,7 @@ test: libchdb ## run every test and say what was skipped, and why; AUDITOR_REQUI
 	@$(GO) run ./internal/testrun -count=1 -timeout=20m ./...
 
 build: ## build bin/auditor
-	@$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/auditor ./cmd/auditor
+	@$(GO) build -trimpath -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o bin/auditor ./cmd/auditor
 
 lint: ## check the form of the code
 	@unformatted=$$(gofmt -l cmd embedded emit event ingest internal queries rules web *.go); \

@@ -126,7 +126,7 @@ func TestTroublesWithinAMinute(t *testing.T) {
 		{Rule: StuckPending, Task: sendReceipt}:   1,
 		{Rule: PermanentError, Task: sendReceipt}: 6,
 	}
-	for seed := range uint64(20) {
+	for seed := range uint64(8) {
 		s := New(seed, opening, "t")
 		effects := make(map[string]int)
 		for _, e := range during(s, time.Minute) {
