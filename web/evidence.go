@@ -179,7 +179,11 @@ func visibleText(s string) string {
 
 // rejectCursor names a reject's place in the list of rejects.
 func rejectCursor(r event.Reject) string {
-	return fmt.Sprintf("%d.%d.%d.%d.%s", r.KafkaTime.UnixMilli(), r.Partition, r.Offset, r.Index, r.Topic)
+	return rejectCursorAt(view.Position{KafkaTime: r.KafkaTime, Position: r.Position})
+}
+
+func rejectCursorAt(p view.Position) string {
+	return fmt.Sprintf("%d.%d.%d.%d.%s", p.KafkaTime.UnixMilli(), p.Partition, p.Offset, p.Index, p.Topic)
 }
 
 func rejectFilter(q url.Values, limit int) (view.RejectFilter, error) {

@@ -195,12 +195,16 @@ func (s *Server) postTheme(c echo.Context) error {
 	return badRequest("theme: must be auto, light or dark")
 }
 
-// localPath is the path of an address of this server; anything else leads to the first page.
+// localPath is the path of an address of this server; anything else leads to the first page. What is given back is
+// checked too, for parsing can turn an escaped slash into one that a browser takes for the beginning of a host.
 func localPath(s string) string {
 	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(s, "/") ||
-		strings.HasPrefix(s, "//") || strings.ContainsAny(s, "\\\r\n\t") {
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || strings.ContainsAny(s, "\\\r\n\t") {
 		return "/"
 	}
-	return u.RequestURI()
+	path := u.RequestURI()
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") {
+		return "/"
+	}
+	return path
 }

@@ -82,8 +82,10 @@ func New(config Config, store Store, options Options) (*Server, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
-	if err := s.origins.AddTrustedOrigin(config.origin()); config.BaseURL != "" && err != nil {
-		return nil, fmt.Errorf("base_url: %w", err)
+	if config.BaseURL != "" {
+		if err := s.origins.AddTrustedOrigin(config.origin()); err != nil {
+			return nil, fmt.Errorf("base_url: %w", err)
+		}
 	}
 	s.echo = s.routes()
 	return s, nil
