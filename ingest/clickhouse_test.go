@@ -61,7 +61,7 @@ func (s *realStoreOf) InsertBatch(ctx context.Context, b event.Batch) error {
 // TestClickHouse moves events into a real ClickHouse while processes are killed, inserts are given up half-way, answers
 // are lost, and the engine itself is killed, and then counts the rows.
 func TestClickHouse(t *testing.T) {
-	const partitions, waves, perWave = 3, 12, 250
+	const partitions, waves, perWave = 3, 8, 300
 	store, engine := querytest.Store(t), chtest.Start(t)
 	for _, table := range []string{"events", "rejects"} { // a merge would drop a row that is there twice, and so hide it
 		ask(t, engine, store.Database(), "ALTER TABLE "+table+" MODIFY SETTING max_bytes_to_merge_at_max_space_in_pool = 1")
@@ -104,7 +104,7 @@ func TestClickHouse(t *testing.T) {
 		if err := producer.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
-		if w%4 == 1 {
+		if w%3 == 1 {
 			killEngine(t, engine)
 		}
 		c.until(t, cluster, spawn, "the processes keep up", caughtUp(n-perWave))

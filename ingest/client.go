@@ -17,6 +17,9 @@ const requestTimeout = 10 * time.Second
 
 const dialTimeout = 5 * time.Second
 
+// metadataTTL bounds how long a new leader, topic or partition goes unnoticed.
+const metadataTTL = 2 * time.Second
+
 // client is the connections to the brokers.
 type client struct {
 	kafka.Client
@@ -47,6 +50,7 @@ func newClient(c Kafka) (*client, error) {
 		DialTimeout:    dialTimeout,
 		ClientID:       c.ClientID,
 		MetadataTopics: c.Topics,
+		MetadataTTL:    metadataTTL,
 		TLS:            tls,
 		SASL:           mechanism,
 		Context:        ctx,

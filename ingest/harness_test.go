@@ -106,6 +106,7 @@ func startWith(t testing.TB, cfg Config, s Store, d Decoder, log *slog.Logger) *
 	if err != nil {
 		t.Fatal(err)
 	}
+	i.pace.heartbeat, i.pace.joinBackoff, i.pace.missing = 100*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
 	return run(t, i)
 }
 
