@@ -222,20 +222,16 @@ func newSite(t *testing.T, now time.Time) *site {
 
 func (s *site) finding(t *testing.T, key, rule string) finding.Finding {
 	t.Helper()
-	page, err := s.store.Pages().Findings(t.Context(), view.FindingFilter{BusinessKey: key, Rule: rule, Limit: 5})
-	if err != nil || len(page.Items) == 0 {
-		t.Fatalf("no finding %s of %q: %v", rule, key, err)
-	}
-	return page.Items[0]
+	return s.findingOf(t, view.FindingFilter{BusinessKey: key, Rule: rule})
 }
 
-func (s *site) storm(t *testing.T) finding.Finding {
+func (s *site) findingOf(t *testing.T, filter view.FindingFilter) finding.Finding {
 	t.Helper()
-	page, err := s.store.Pages().Findings(t.Context(), view.FindingFilter{Rule: "retry_storm", Task: "crm.notify", Limit: 5})
-	if err != nil || len(page.Items) == 0 {
-		t.Fatalf("no storm: %v", err)
+	found := all(t, s.store.Pages(), filter)
+	if len(found) == 0 {
+		t.Fatalf("no finding fits %+v", filter)
 	}
-	return page.Items[0]
+	return found[0]
 }
 
 func keyPath(key string) string { return "/keys?key=" + url.QueryEscape(key) }
@@ -260,7 +256,7 @@ func TestPagesInABrowser(t *testing.T) {
 	scene.reject(t, s.store)
 	scene.store(t, s.store)
 	b.run(t, chromedp.Navigate(s.url+"/"))
-	b.until(t, `/5 effects beyond the first.*13 open findings/.test(document.querySelector("h1").textContent)`)
+	b.until(t, `/6 effects beyond the first.*14 open findings/.test(document.querySelector("h1").textContent)`)
 	pages := []struct{ name, path string }{
 		{"now", "/"},
 		{"findings", "/findings"},
@@ -269,9 +265,10 @@ func TestPagesInABrowser(t *testing.T) {
 		{"finding-published-twice", "/findings/" + s.finding(t, "settle_order:42", "repeated_effect").ID},
 		{"finding-guarded", "/findings/" + s.finding(t, "settle_order:77", "repeated_effect").ID},
 		{"finding-loop", "/findings/" + s.finding(t, "product:5", "retry_storm").ID},
-		{"finding-storm", "/findings/" + s.storm(t).ID},
+		{"finding-storm", "/findings/" + s.findingOf(t, view.FindingFilter{Rule: "retry_storm", Task: "crm.notify"}).ID},
 		{"finding-stuck", "/findings/" + s.finding(t, "report:2026-01", "stuck_pending").ID},
 		{"finding-hostile", "/findings/" + s.finding(t, hostileKey, "repeated_effect").ID},
+		{"finding-keyless", "/findings/" + s.findingOf(t, view.FindingFilter{Task: "legacy.import"}).ID},
 		{"key-long", keyPath(longKey)},
 		{"key-lockstep", keyPath("customer:7")},
 		{"key-healthy", keyPath("settle:1000")},

@@ -44,8 +44,12 @@ func newScene(now time.Time) *scene {
 	return s
 }
 
-// hostile adds keys that no shop should have.
+// hostile adds keys that no shop should have, and a task that has none and is done twice.
 func (s *scene) hostile() {
+	e := event.Event{Task: "legacy.import", TaskID: "import-1", Queue: "default", Worker: "w3@shop-1"}
+	s.run(70*time.Minute, 2*time.Second, e, event.Effect{})
+	e.Worker, e.Redelivered = "w4@shop-2", new(true)
+	s.run(70*time.Minute-7*time.Second, 2*time.Second, e, event.Effect{})
 	for i, key := range []string{hostileKey, longKey} {
 		s.twice(key, fmt.Sprintf("hostile-%d", i), s.now.Add(-time.Duration(9+i)*time.Minute))
 	}
