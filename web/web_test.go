@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/goleak"
 	"golang.org/x/net/html"
 
 	"auditor/event"
@@ -170,6 +171,7 @@ func TestManyTabsAskOnce(t *testing.T) {
 }
 
 func TestCloseEndsQueries(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	store := &fake{block: make(chan struct{})}
 	server, err := web.New(web.DefaultConfig(), store, web.Options{})
 	if err != nil {
