@@ -2,18 +2,21 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"auditor/embedded/clickhouse/chtest" // makes this binary able to be the engine's child process
 )
@@ -40,6 +43,11 @@ func runScripts(t *testing.T, dir, library string) {
 		Dir:           dir,
 		UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
+			captures, err := filepath.Abs("../../event/testdata/celery")
+			if err != nil {
+				return err
+			}
+			env.Setenv("CAPTURES", captures)
 			env.Setenv("AUDITOR_LIBCHDB", library)
 			env.Setenv("TMPDIR", filepath.Join(env.WorkDir, "tmp"))
 			return os.Mkdir(filepath.Join(env.WorkDir, "tmp"), 0o700)
@@ -49,6 +57,8 @@ func runScripts(t *testing.T, dir, library string) {
 			"occupy":    occupy,
 			"await":     await,
 			"terminate": terminate,
+			"produce":   produce,
+			"settled":   settled,
 		},
 	})
 }
@@ -67,6 +77,56 @@ func occupy(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ts.Defer(func() { l.Close() })
 	ts.Setenv(args[0], l.Addr().String())
+}
+
+// produce sends each line of the files to a topic of the broker, as any Kafka client would: broker, topic, file...
+func produce(ts *testscript.TestScript, _ bool, args []string) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(args[0]), kgo.DefaultProduceTopic(args[1]))
+	ts.Check(err)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, file := range args[2:] {
+		text, err := os.ReadFile(ts.MkAbs(file))
+		ts.Check(err)
+		for line := range strings.Lines(string(text)) {
+			ts.Check(client.ProduceSync(ctx, kgo.StringRecord(strings.TrimSpace(line))).FirstErr())
+		}
+	}
+}
+
+// settled waits until everything that Kafka holds is stored and judged, for two minutes at most, and then asks how many
+// findings there are: address, number.
+func settled(ts *testscript.TestScript, _ bool, args []string) {
+	var status struct {
+		Partitions []struct {
+			Last   int64 `json:"last_offset"`
+			Judged int64 `json:"judged_offset"`
+			Lag    int64 `json:"lag"`
+		} `json:"partitions"`
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for done := false; !done; <-tick.C {
+		text, err := get(ctx, args[0]+"/api/v1/status")
+		ts.Check(err)
+		ts.Check(json.Unmarshal([]byte(text), &status))
+		done = len(status.Partitions) > 0
+		for _, p := range status.Partitions {
+			done = done && p.Lag == 0 && p.Judged > p.Last
+		}
+	}
+	text, err := get(ctx, args[0]+"/api/v1/findings")
+	ts.Check(err)
+	var found struct {
+		Items []json.RawMessage `json:"items"`
+	}
+	ts.Check(json.Unmarshal([]byte(text), &found))
+	if strconv.Itoa(len(found.Items)) != args[1] {
+		ts.Fatalf("%d findings: %s", len(found.Items), text)
+	}
 }
 
 // terminate sends SIGTERM to every program in the background.

@@ -12,10 +12,11 @@ import (
 	"auditor/ingest"
 )
 
-// How often progress is told: a line on a terminal is written over, elsewhere each stays.
+// How often progress is looked at, and told. A line on a terminal is written over; elsewhere each stays, so one is told
+// when other findings are open than before, and now and then.
 const (
-	terminalEvery = 2 * time.Second
-	lineEvery     = 30 * time.Second
+	lookEvery = 2 * time.Second
+	lineEvery = 30 * time.Second
 )
 
 // progress tells in one line how the demo is doing.
@@ -28,13 +29,9 @@ type progress struct {
 
 // run tells until ctx ends. What cannot be known just now is left out: this is no place for alarms.
 func (p *progress) run(ctx context.Context) error {
-	every := lineEvery
-	if p.terminal {
-		every = terminalEvery
-	}
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	width := 0
+	width, told, findings := 0, time.Time{}, ""
 	for {
 		select {
 		case <-ctx.Done():
@@ -44,30 +41,34 @@ func (p *progress) run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		line := p.line(ctx)
-		if !p.terminal {
+		events, open := p.look(ctx)
+		line := events + open
+		switch {
+		case p.terminal:
+			fmt.Fprintf(p.out, "\r%-*s", width, line)
+			width = len(line)
+		case open != findings || time.Since(told) >= lineEvery:
 			fmt.Fprintln(p.out, line)
-			continue
+			told, findings = time.Now(), open
 		}
-		fmt.Fprintf(p.out, "\r%-*s", width, line)
-		width = len(line)
 	}
 }
 
-func (p *progress) line(ctx context.Context) string {
+// look tells of events and, where they can be known, of findings.
+func (p *progress) look(ctx context.Context) (events, open string) {
 	var stored, lag int64
 	for _, s := range p.ingested().Partitions {
 		stored += max(s.Next, 0)
 		lag += s.Lag
 	}
-	parts := []string{count(int(stored), "event"), fmt.Sprintf("lag %d", lag)}
+	events = fmt.Sprintf("%s, lag %d", count(int(stored), "event"), lag)
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	counts, err := p.findings(ctx)
 	if err != nil {
-		return strings.Join(parts, ", ")
+		return events, ""
 	}
-	return strings.Join(append(parts, "open findings: "+byRule(counts)), ", ")
+	return events, ", open findings: " + byRule(counts)
 }
 
 // byRule is how many findings of each rule are not resolved, in the order in which the store gives the rules.

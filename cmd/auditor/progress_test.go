@@ -13,6 +13,11 @@ import (
 	"auditor/ingest"
 )
 
+func line(t *testing.T, p *progress) string {
+	events, open := p.look(t.Context())
+	return events + open
+}
+
 func TestProgressLine(t *testing.T) {
 	p := progress{
 		ingested: func() ingest.Status {
@@ -28,15 +33,15 @@ func TestProgressLine(t *testing.T) {
 		},
 	}
 	const want = "12,345 events, lag 7, open findings: repeated_effect 3, stuck_pending 1"
-	if got := p.line(t.Context()); got != want {
+	if got := line(t, &p); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 	p.findings = func(context.Context) ([]view.FindingCount, error) { return nil, nil }
-	if got := p.line(t.Context()); !strings.HasSuffix(got, "open findings: none yet") {
+	if got := line(t, &p); !strings.HasSuffix(got, "open findings: none yet") {
 		t.Error(got)
 	}
 	p.findings = func(context.Context) ([]view.FindingCount, error) { return nil, errors.New("away") }
-	if got := p.line(t.Context()); got != "12,345 events, lag 7" {
+	if got := line(t, &p); got != "12,345 events, lag 7" {
 		t.Error(got)
 	}
 }
