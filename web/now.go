@@ -165,7 +165,7 @@ func (s *Server) nowSentence(f facts) []phrase {
 	} else {
 		out = append(out, phrase{Text: plural(extra, "effect") + " beyond the first", Tone: "bad",
 			Href: findingsHref("rule", ruleRepeated, "state", "any", "severity", "critical", "since", f.window.name)},
-			phrase{Text: " in " + f.window.words + ", " + topTasks(byTask, 2) + "."})
+			phrase{Text: " in " + f.window.words + ": " + topTasks(byTask, 2) + "."})
 	}
 	open, oldest := 0, time.Time{}
 	for _, c := range f.counts {

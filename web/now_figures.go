@@ -32,12 +32,17 @@ func ranked(counts map[string]int) []tally {
 
 func topTasks(counts map[string]int, most int) string {
 	list := ranked(counts)
+	named := list[:min(most, len(list))]
 	var parts []string
-	for _, t := range list[:min(most, len(list))] {
+	for _, t := range named {
 		parts = append(parts, fmt.Sprintf("%s by %s", number(t.count), cmp.Or(visible(t.name), "tasks without a name")))
 	}
-	if more := len(list) - most; more > 0 {
-		parts = append(parts, "others by "+plural(more, "more task"))
+	if others := list[len(named):]; len(others) > 0 {
+		rest := 0
+		for _, t := range others {
+			rest += t.count
+		}
+		parts = append(parts, fmt.Sprintf("%s by %s", number(rest), plural(len(others), "other task")))
 	}
 	return strings.Join(parts, ", ")
 }

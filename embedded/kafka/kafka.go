@@ -25,10 +25,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// What a Config that does not say otherwise gets.
+// What a Config that does not say otherwise gets. One partition: ingest makes a block a second of each, and what ClickHouse
+// spends on small blocks grows with their number.
 const (
 	DefaultListen         = "127.0.0.1:0"
-	DefaultPartitions     = 4
+	DefaultPartitions     = 1
 	DefaultRetention      = 7 * 24 * time.Hour
 	DefaultRetentionBytes = 256 << 20
 )

@@ -8,6 +8,7 @@ package config
 import (
 	"time"
 
+	"auditor/embedded/kafka"
 	"auditor/event"
 	"auditor/ingest"
 	"auditor/queries"
@@ -71,7 +72,7 @@ func Default() Config {
 		Ingest:     ingest.DefaultConfig(),
 		Rules:      rules.DefaultConfig(),
 		Web:        web.DefaultConfig(),
-		Embedded:   Embedded{KafkaListen: "127.0.0.1:9092", KafkaPartitions: 4},
+		Embedded:   Embedded{KafkaListen: "127.0.0.1:9092", KafkaPartitions: kafka.DefaultPartitions},
 	}
 	c.ClickHouse.Addresses = nil
 	return c
