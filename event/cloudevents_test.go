@@ -9,6 +9,7 @@ import (
 
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"auditor/event"
 )
@@ -165,8 +166,12 @@ func TestBadCloudEvents(t *testing.T) {
 		{"tombstone", "", cloudHeaders(), event.ReasonEmpty},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := rejectOne(t, d, c.value, c.headers...); got.Reason != c.want {
+			got := rejectOne(t, d, c.value, c.headers...)
+			if got.Reason != c.want {
 				t.Errorf("rejected as %s (%s), want %s", got.Reason, got.Detail, c.want)
+			}
+			if diff := cmp.Diff(c.headers, got.Headers, cmpopts.EquateEmpty()); diff != "" {
+				t.Error("the reject lost headers", diff)
 			}
 		})
 	}

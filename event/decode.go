@@ -115,8 +115,17 @@ func (r *Record) reject(i int, f *fault, raw []byte) Reject {
 		Reason:    f.reason,
 		Detail:    cut(strings.ToValidUTF8(f.detail, "\uFFFD"), maxDetail),
 		Key:       bytes.Clone(r.Key),
+		Headers:   cloneHeaders(r.Headers),
 		Raw:       bytes.Clone(raw),
 	}
+}
+
+func cloneHeaders(headers []Header) []Header {
+	var own []Header
+	for _, h := range headers {
+		own = append(own, Header{Key: h.Key, Value: bytes.Clone(h.Value)})
+	}
+	return own
 }
 
 // split finds the elements of a record: those of its array, or the one value that it is. Elements of an array are only

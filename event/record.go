@@ -23,9 +23,10 @@ type Reject struct {
 	Position
 	KafkaTime time.Time
 	Reason    Reason
-	Detail    string // what is wrong, for a person
-	Key       []byte // the record's key
-	Raw       []byte // the record's value, or the element's bytes
+	Detail    string   // what is wrong, for a person
+	Key       []byte   // the record's key
+	Headers   []Header // the record's headers: a CloudEvent in binary mode is told by them
+	Raw       []byte   // the record's value, or the element's bytes
 }
 
 // Reason is why a record was rejected, from a short fixed list, so that it can label a metric.

@@ -136,6 +136,12 @@ func rejectBlock(rejects []event.Reject) []values {
 		{"reason", pluck(rejects, func(r *event.Reject) string { return string(r.Reason) })},
 		{"detail", pluck(rejects, func(r *event.Reject) string { return r.Detail })},
 		{"key", pluck(rejects, func(r *event.Reject) string { return string(r.Key) })},
+		{"header_names", pluck(rejects, func(r *event.Reject) []string {
+			return pluck(r.Headers, func(h *event.Header) string { return h.Key })
+		})},
+		{"header_values", pluck(rejects, func(r *event.Reject) []string {
+			return pluck(r.Headers, func(h *event.Header) string { return string(h.Value) })
+		})},
 		{"raw", pluck(rejects, func(r *event.Reject) string { return string(r.Raw) })},
 	}
 }

@@ -62,7 +62,8 @@ func mixedBatch(n int) event.Batch {
 	b := aBatch(events...)
 	b.Rejects = []event.Reject{
 		{Position: event.Position{Topic: "task-events", Offset: 1, Index: 1}, KafkaTime: noon, Reason: "json", Detail: "no", Raw: []byte("\x00'\n")},
-		{Position: event.Position{Topic: "task-events", Offset: 2, Index: 1}, KafkaTime: noon, Reason: "json", Key: []byte{0xff}},
+		{Position: event.Position{Topic: "task-events", Offset: 2, Index: 1}, KafkaTime: noon, Reason: "json", Key: []byte{0xff},
+			Headers: []event.Header{{Key: "ce_id", Value: []byte{0xff}}, {Key: "ce_id"}}},
 	}
 	return b
 }
@@ -115,6 +116,9 @@ func TestSameBatchTwiceIsStoredOnce(t *testing.T) {
 		t.Errorf("contents changed:\n%s", diff)
 	}
 	unmerged := counts(t, s, false)
+	if n := number(t, s, "SELECT count() FROM rejects FINAL WHERE header_names = ['ce_id', 'ce_id'] AND header_values = [unhex('FF'), '']"); n != 1 {
+		t.Errorf("%d rejects with their headers", n)
+	}
 	if unmerged["events"] != 200 || unmerged["rejects"] != 2 {
 		t.Errorf("rows before merging: %v; the token must have kept the copies out", unmerged)
 	}

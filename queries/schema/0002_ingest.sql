@@ -11,6 +11,8 @@ CREATE TABLE IF NOT EXISTS rejects
     reason          LowCardinality(String),
     detail          String,
     key             String CODEC(ZSTD(1)),
+    header_names    Array(String) CODEC(ZSTD(1)),
+    header_values   Array(String) CODEC(ZSTD(1)),
     raw             String CODEC(ZSTD(1))
 )
 ENGINE = ReplacingMergeTree
