@@ -134,7 +134,8 @@ func (a *assembly) runOf(e *event.Event) *Run {
 }
 
 // closest picks, among the unfinished runs that e can belong to, the one that fits best: by the runtime that e reports,
-// by process, by having been started, and otherwise the youngest, for an older one on the same worker may be a corpse.
+// by process, by lacking the effect that e tells, by having been started, and otherwise the youngest, for an older one on
+// the same worker may be a corpse.
 func (a *assembly) closest(e *event.Event) *Run {
 	var best *Run
 	for _, r := range a.runs {
@@ -188,7 +189,17 @@ func (r *Run) fits(e *event.Event, other *Run) bool {
 	if e.PID != 0 && (r.PID == e.PID) != (other.PID == e.PID) {
 		return r.PID == e.PID
 	}
+	if did, otherDid := r.did(e), other.did(e); did != otherDid {
+		return otherDid
+	}
 	return r.Started != nil || other.Started == nil
+}
+
+// did reports whether the run has told the effect of e before.
+func (r *Run) did(e *event.Event) bool {
+	return e.Effect != nil && slices.ContainsFunc(r.Effects, func(before *event.Event) bool {
+		return before.Effect.Name == e.Effect.Name && before.Effect.Target == e.Effect.Target
+	})
 }
 
 // join adds an event to the run.
@@ -207,7 +218,7 @@ func (r *Run) join(e *event.Event) {
 		r.Received = e
 	case e.Type == event.Started && r.Started == nil:
 		r.Started = e
-	case e.Type == event.Effected:
+	case e.Type == event.Effected && e.Effect != nil:
 		r.Effects = append(r.Effects, e)
 	case e.Type.EndsRun() && r.End == nil:
 		r.End = e

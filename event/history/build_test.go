@@ -97,6 +97,16 @@ var builds = []struct {
 		30 succeeded a w=w1 r=0 runtime=30
 		35 succeeded a w=w1 r=0 runtime=25`,
 		[]string{"1 a w1 r0 [e0 e2] succeeded effects=0 more=0", "2 a w1 r0 [e1 e3] succeeded effects=0 more=0"}},
+	{"two runs of one task on one worker do one effect each", `
+		0 received a w=w1 r=0
+		1 started a w=w1 r=0
+		60 received a w=w1 r=0 redelivered
+		61 started a w=w1 r=0
+		90 effect a w=w1 r=0 name=mail
+		95 effect a w=w1 r=0 name=mail
+		96 succeeded a w=w1 r=0
+		99 succeeded a w=w1 r=0`,
+		[]string{"1 a w1 r0 [e0 e1 e5 e7] succeeded effects=1 more=0", "2 a w1 r0 [e2 e3 e4 e6] succeeded effects=1 more=0"}},
 	{"copies under two task ids", `
 		0 started a w=w1 r=0
 		1 started b w=w1 r=0
@@ -151,7 +161,8 @@ func FuzzBuild(f *testing.F) {
 			events[i] = event.Event{ID: fmt.Sprint(random.IntN(200)), Type: event.Types[random.IntN(len(event.Types))],
 				Time: historytest.At(float64(random.IntN(50))), TaskID: []string{"", "a", "b"}[random.IntN(3)],
 				Worker: []string{"", "w1", "w2"}[random.IntN(3)], Retries: random.IntN(4) - 1, PID: random.IntN(3),
-				Runtime: float64(random.IntN(10)), ExecutionID: []string{"", "", "x", "y"}[random.IntN(4)], Effect: &event.Effect{Name: "x"}}
+				Runtime: float64(random.IntN(10)), ExecutionID: []string{"", "", "x", "y"}[random.IntN(4)],
+				Effect: []*event.Effect{nil, {Name: "x"}}[random.IntN(2)]}
 		}
 		h := history.Build(history.Subject{}, events)
 		seen := map[*event.Event]bool{}
