@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -15,6 +16,7 @@ type judge struct {
 	history *history.History
 	pulse   pulse
 	asOf    time.Time
+	cut     bool // the history lacks its beginning: only the newest events were read
 }
 
 // verdict is what one history comes to.
@@ -29,6 +31,13 @@ func (j *judge) verdict() verdict {
 	v.findings = append(j.repeatedEffects(), j.retryLoops()...)
 	stuck, tasks := j.stuckPending()
 	v.findings, v.tasks = append(v.findings, stuck...), tasks
+	if j.cut {
+		for i := range v.findings {
+			f := &v.findings[i]
+			f.Explanation += fmt.Sprintf(" The key has more events than are read at once: this rests on its newest %d.", j.config.MaxKeyEvent)
+			f.Fields["truncated"] = true
+		}
+	}
 	return v
 }
 

@@ -18,6 +18,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -79,7 +80,7 @@ type Findings interface {
 
 const (
 	cursorName     = "rules"
-	chunk          = 500  // histories that are read at once
+	chunk          = 100  // histories that are read at once
 	dueAtOnce      = 2000 // due tasks that one look judges
 	populationBack = 2 * time.Hour
 )
@@ -178,6 +179,11 @@ func (e *Engine) look(ctx context.Context, at moment) (more bool, err error) {
 		next[of] = to
 		more = more || to < end
 	}
+	if len(next) > 0 {
+		if err := e.store.SaveCursor(ctx, cursorName, next); err != nil {
+			return false, fmt.Errorf("move the rules' cursor: %w", err)
+		}
+	}
 	due, err := e.due(ctx, at)
 	if err != nil {
 		return false, err
@@ -185,11 +191,6 @@ func (e *Engine) look(ctx context.Context, at moment) (more bool, err error) {
 	if !more && !due {
 		if err := e.populations(ctx, at); err != nil {
 			return false, err
-		}
-	}
-	if len(next) > 0 {
-		if err := e.store.SaveCursor(ctx, cursorName, next); err != nil {
-			return false, fmt.Errorf("move the rules' cursor: %w", err)
 		}
 	}
 	return more || due, nil
@@ -214,23 +215,22 @@ func (e *Engine) partition(ctx context.Context, of event.PartitionID, from, end 
 	if err := e.store.SavePending(ctx, tasks); err != nil {
 		return 0, fmt.Errorf("note the tasks without an end: %w", err)
 	}
-	return to, e.judgeAll(ctx, suspects, at)
+	_, err = e.judgeAll(ctx, suspects, e.since(at), at)
+	return to, err
 }
 
-// due judges the tasks without an end whose time has come. It reports whether more of them are left.
+// due judges the tasks without an end whose time has come, from all that is kept of them: they may have begun long ago.
+// It reports whether more of them are left.
 func (e *Engine) due(ctx context.Context, at moment) (more bool, err error) {
 	tasks, err := e.store.DuePending(ctx, at.now, dueAtOnce)
 	if err != nil {
 		return false, fmt.Errorf("read the tasks without an end: %w", err)
 	}
 	var subjects []history.Subject
-	var renamed []history.Pending
 	seen := map[history.Subject]bool{}
 	for _, t := range tasks {
 		subject := t.Subject
 		if t.KnownKey != "" {
-			t.Open = false
-			renamed = append(renamed, t)
 			subject = history.Subject{Namespace: t.Namespace, BusinessKey: t.KnownKey}
 		}
 		if !seen[subject] {
@@ -238,58 +238,82 @@ func (e *Engine) due(ctx context.Context, at moment) (more bool, err error) {
 			subjects = append(subjects, subject)
 		}
 	}
-	if err := e.judgeAll(ctx, subjects, at); err != nil {
+	judged, err := e.judgeAll(ctx, subjects, time.Time{}, at)
+	if err != nil {
 		return false, err
 	}
-	if err := e.store.SavePending(ctx, renamed); err != nil {
-		return false, fmt.Errorf("move the tasks whose key became known: %w", err)
+	if err := e.store.SavePending(ctx, departed(tasks, judged)); err != nil {
+		return false, fmt.Errorf("close the tasks that are no longer known so: %w", err)
 	}
 	return len(tasks) == dueAtOnce, nil
 }
 
-// judgeAll reads the histories of subjects and stores what they come to.
-func (e *Engine) judgeAll(ctx context.Context, subjects []history.Subject, at moment) error {
-	for len(subjects) > 0 {
-		n := min(chunk, len(subjects))
-		if err := e.judgeChunk(ctx, subjects[:n], at); err != nil {
-			return err
-		}
-		subjects = subjects[n:]
+// departed closes those of the noted tasks that were not judged under the subject they were noted for: their key has
+// become known, or their events are kept no longer. They would be due for ever.
+func departed(noted, judged []history.Pending) []history.Pending {
+	type place struct {
+		history.Subject
+		task string
 	}
-	return nil
+	told := make(map[place]bool, len(judged))
+	for _, t := range judged {
+		told[place{t.Subject, t.PendingTaskID}] = true
+	}
+	var closed []history.Pending
+	for _, t := range noted {
+		if !told[place{t.Subject, t.PendingTaskID}] {
+			t.Open = false
+			closed = append(closed, t)
+		}
+	}
+	return closed
 }
 
-func (e *Engine) judgeChunk(ctx context.Context, subjects []history.Subject, at moment) error {
-	since := e.since(at)
+// judgeAll reads the histories of subjects, as far as they reached Kafka at or after since, and stores what they come to.
+// It tells how every task of theirs stands.
+func (e *Engine) judgeAll(ctx context.Context, subjects []history.Subject, since time.Time, at moment) (tasks []history.Pending, err error) {
+	for some := range slices.Chunk(subjects, chunk) {
+		told, err := e.judgeChunk(ctx, some, since, at)
+		if err != nil {
+			return nil, err
+		}
+		tasks = append(tasks, told...)
+	}
+	return tasks, nil
+}
+
+func (e *Engine) judgeChunk(ctx context.Context, subjects []history.Subject, since time.Time, at moment) ([]history.Pending, error) {
 	events, err := e.store.Histories(ctx, subjects, since, e.config.MaxKeyEvent)
 	if err != nil {
-		return fmt.Errorf("read histories: %w", err)
+		return nil, fmt.Errorf("read histories: %w", err)
 	}
-	var found []finding.Finding
-	var tasks []history.Pending
-	var former []history.Subject
+	came := judgement{since: e.since(at), now: at.now}
 	for _, s := range subjects {
 		past := events[s]
 		if at.past {
 			past = before(past, at.now)
 		}
 		h := history.Build(s, past)
-		former = append(former, formerly(h)...)
 		signals, err := e.signals(ctx, h)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		j := &judge{config: &e.config, history: h, pulse: newPulse(signals, at.limit()), asOf: at.now}
+		cut := len(past) >= e.config.MaxKeyEvent
+		if !cut {
+			came.whole = append(came.whole, s)
+		}
+		j := &judge{config: &e.config, history: h, pulse: newPulse(signals, at.limit()), asOf: at.now, cut: cut}
 		v := j.verdict()
-		found, tasks = append(found, v.findings...), append(tasks, v.tasks...)
+		came.former = append(came.former, formerly(h)...)
+		came.found, came.tasks = append(came.found, v.findings...), append(came.tasks, v.tasks...)
 	}
-	if err := e.settle(ctx, subjects, former, found, since, at.now); err != nil {
-		return err
+	if err := e.settle(ctx, came); err != nil {
+		return nil, err
 	}
-	if err := e.store.SavePending(ctx, tasks); err != nil {
-		return fmt.Errorf("store the tasks without an end: %w", err)
+	if err := e.store.SavePending(ctx, came.tasks); err != nil {
+		return nil, fmt.Errorf("store the tasks without an end: %w", err)
 	}
-	return nil
+	return came.tasks, nil
 }
 
 // since is the arrival time from which on a key's past is read: the look-back for the effects, and as much again for the
@@ -318,7 +342,7 @@ func (m moment) limit() time.Time {
 	if m.past {
 		return m.now
 	}
-	return m.now.Add(24 * time.Hour)
+	return m.now.AddDate(100, 0, 0)
 }
 
 // populations judges the tasks as wholes: at most every ten seconds, for it reads more than what is new.
@@ -340,7 +364,7 @@ func (e *Engine) populations(ctx context.Context, at moment) error {
 		return fmt.Errorf("read the retries by minute: %w", err)
 	}
 	found := append(synchronised(&e.config, waves), surges(&e.config, minutes)...)
-	if err := e.settle(ctx, nil, nil, found, from, at.now); err != nil {
+	if err := e.settle(ctx, judgement{found: found, since: from, now: at.now}); err != nil {
 		return err
 	}
 	e.populationAt = at.now

@@ -15,13 +15,30 @@ import (
 // The auditor's own name in a finding's log.
 const byAuditor = "auditor"
 
+// judgement is what a number of subjects came to, or the populations.
+type judgement struct {
+	whole  []history.Subject // those of which all that the judgement looks back on was read
+	former []history.Subject // under which the subjects stood before their key was known
+	found  []finding.Finding
+	tasks  []history.Pending // how every task of the subjects stands
+	since  time.Time         // what lies before it may not have been seen, and is left as it is
+	now    time.Time
+}
+
+// ended reports whether f is about a task that was judged and does not wait for its end any more.
+func (j *judgement) ended(f finding.Finding) bool {
+	return f.Rule == StuckPending && slices.ContainsFunc(j.tasks, func(t history.Pending) bool {
+		return !t.Open && t.Namespace == f.Namespace && slices.Contains(f.TaskIDs, t.PendingTaskID)
+	})
+}
+
 // settle brings what was found together with what is stored: new findings open, known ones grow, resolved ones open again
 // by new evidence, and those about a judged subject that no longer hold resolve by themselves. A finding that has not
-// changed is not written. former are subjects under which the judged ones stood before their key was known. since is how far back the judgement could see: what lies before it is left as it is.
-func (e *Engine) settle(ctx context.Context, subjects, former []history.Subject, found []finding.Finding, since, now time.Time) error {
-	ids := make([]string, len(found))
+// changed is not written.
+func (e *Engine) settle(ctx context.Context, j judgement) error {
+	ids := make([]string, len(j.found))
 	holds := map[string]bool{}
-	for i, f := range found {
+	for i, f := range j.found {
 		ids[i], holds[f.ID] = f.ID, true
 	}
 	known, err := e.store.Findings(ctx, ids)
@@ -30,8 +47,14 @@ func (e *Engine) settle(ctx context.Context, subjects, former []history.Subject,
 	}
 	var changed []finding.Finding
 	var log []finding.Change
-	for _, f := range found {
+	for _, f := range j.found {
 		old, exists := known[f.ID]
+		if exists && old.FirstSeen.Before(j.since) { // what was seen of it may be less than what is known
+			if !newer(old, f) {
+				continue
+			}
+			f.FirstSeen = old.FirstSeen
+		}
 		next, note, differs, err := grow(old, exists, f)
 		if err != nil {
 			return err
@@ -39,25 +62,25 @@ func (e *Engine) settle(ctx context.Context, subjects, former []history.Subject,
 		if !differs {
 			continue
 		}
-		next.UpdatedAt = now
+		next.UpdatedAt = j.now
 		changed = append(changed, next)
 		if !exists || old.State != next.State {
-			log = append(log, finding.Change{FindingID: f.ID, Time: now, From: old.State, To: next.State, By: byAuditor, Note: note})
+			log = append(log, finding.Change{FindingID: f.ID, Time: j.now, From: old.State, To: next.State, By: byAuditor, Note: note})
 		}
 		if !exists {
 			e.metrics.findings.WithLabelValues(f.Rule, string(f.Severity)).Inc()
 		}
 	}
-	unresolved, err := e.store.Unresolved(ctx, slices.Concat(subjects, former))
+	unresolved, err := e.store.Unresolved(ctx, slices.Concat(j.whole, j.former))
 	if err != nil {
 		return fmt.Errorf("read unresolved findings: %w", err)
 	}
 	for _, f := range unresolved {
-		if holds[f.ID] || f.FirstSeen.Before(since) {
+		if holds[f.ID] || f.FirstSeen.Before(j.since) && !j.ended(f) {
 			continue
 		}
-		log = append(log, finding.Change{FindingID: f.ID, Time: now, From: f.State, To: finding.Resolved, By: byAuditor, Note: goneNote(f, former)})
-		f.State, f.UpdatedAt = finding.Resolved, now
+		log = append(log, finding.Change{FindingID: f.ID, Time: j.now, From: f.State, To: finding.Resolved, By: byAuditor, Note: goneNote(f, j.former)})
+		f.State, f.UpdatedAt = finding.Resolved, j.now
 		changed = append(changed, f)
 	}
 	if len(changed) == 0 {
@@ -93,11 +116,16 @@ func grow(old finding.Finding, exists bool, f finding.Finding) (next finding.Fin
 	if f.BusinessKey == "" && len(f.Evidence) == 0 && old.FirstSeen.Before(f.FirstSeen) {
 		f.FirstSeen = old.FirstSeen
 	}
-	if old.State == finding.Resolved && (f.LastSeen.After(old.LastSeen) || f.Effects > old.Effects) {
+	if old.State == finding.Resolved && newer(old, f) {
 		f.State, note = finding.Open, "new evidence"
 	}
 	same, err := equal(old, f)
 	return f, note, !same, err
+}
+
+// newer reports whether f rests on evidence that old does not know.
+func newer(old, f finding.Finding) bool {
+	return f.LastSeen.After(old.LastSeen) || f.Effects > old.Effects
 }
 
 // equal compares what findings say, in the form in which they are stored and shown.

@@ -23,8 +23,10 @@ type waiting struct {
 func (j *judge) stuckPending() (found []finding.Finding, tasks []history.Pending) {
 	for _, id := range j.history.TaskIDs() {
 		w := j.waiting(id)
-		if w.Open && !w.Due.After(j.asOf) && j.config.on(StuckPending, w.Task) {
-			found = append(found, j.stuck(w))
+		if w.Open && !w.Due.After(j.asOf) {
+			if j.config.on(StuckPending, w.Task) {
+				found = append(found, j.stuck(w))
+			}
 			// It stays stuck without a further event; its worker may yet say that it is idle, or be lost.
 			w.Due = j.asOf.Add(max(time.Minute, j.asOf.Sub(w.Since)/4))
 		}
