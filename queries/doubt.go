@@ -25,6 +25,13 @@ func (d *doubts) about(b *event.Batch) bool {
 	return !ok || next != b.First || b.Supplement || b.Unconfirmed || b.StoredEvents+b.StoredRejects > 0
 }
 
+// raise holds the partition's next batch in doubt.
+func (d *doubts) raise(topic string, partition int32) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.next, event.PartitionID{Topic: topic, Partition: partition})
+}
+
 func (d *doubts) stored(b *event.Batch) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -105,6 +105,25 @@ func TestTokenWithoutItsRows(t *testing.T) {
 	}
 }
 
+// ClickHouse takes a row of the ledger a moment before what is derived from it. Killed in between, together with the
+// process that sent the row, nobody sends that row again: whoever goes on in the partition has to tell the rules.
+func TestLedgerEndThatWasNotTold(t *testing.T) {
+	s, b := newStore(t), mixedBatch(10)
+	if err := s.InsertBatch(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.conn.Exec(t.Context(), "TRUNCATE TABLE ledger_ends"); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := s.Newest(t.Context(), b.Topic, b.Partition); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	confirmed, err := s.Confirmed(t.Context())
+	if err != nil || confirmed[event.PartitionID{Topic: b.Topic, Partition: b.Partition}] != b.Last+1 {
+		t.Errorf("confirmed %v, %v", confirmed, err)
+	}
+}
+
 func TestDoubts(t *testing.T) {
 	var d doubts
 	batch := func(partition int32, first, last int64) *event.Batch {
@@ -134,6 +153,10 @@ func TestDoubts(t *testing.T) {
 			t.Errorf("%s: doubtful %t, want %t", c.name, got, c.want)
 		}
 	}
+	if d.raise("t", 0); !d.about(batch(0, 60, 69)) {
+		t.Error("a batch must be in doubt once it was asked what the store has")
+	}
+	d.stored(batch(0, 50, 59))
 	if d.about(batch(0, 60, 69)) || !d.about(batch(0, 60, 69)) {
 		t.Error("a batch that was not stored must be in doubt when it comes again")
 	}

@@ -71,9 +71,11 @@ func ledgerBlock(b *event.Batch) []values {
 	}
 }
 
-// Present tells which rows of a partition's offsets first..last, both inclusive, are in the store.
+// Present tells which rows of a partition's offsets first..last, both inclusive, are in the store. Whoever asks does not
+// know what another process has sent meanwhile, so the partition's next batch is in doubt.
 func (s *Store) Present(ctx context.Context, topic string, partition int32, first, last int64) (event.Stored, error) {
 	var stored event.Stored
+	s.doubts.raise(topic, partition)
 	p := params{"topic": topic, "partition": partition, "first": first, "last": last}
 	exact, _, err := selectOne[uint64](ctx, s, "store/ledger_has", p)
 	if err != nil {
@@ -99,7 +101,8 @@ func (s *Store) Present(ctx context.Context, topic string, partition int32, firs
 	return stored, err
 }
 
-// Newest gives the partition's row in the ledger with the highest last offset; false when there is none.
+// Newest gives the partition's row in the ledger with the highest last offset; false when there is none. It sees to it that
+// the rules know how far the ledger reaches: ClickHouse, killed just after it took the row, may not have told them.
 func (s *Store) Newest(ctx context.Context, topic string, partition int32) (event.Covered, bool, error) {
 	type row struct {
 		First   int64     `ch:"first"`
@@ -108,7 +111,11 @@ func (s *Store) Newest(ctx context.Context, topic string, partition int32) (even
 		Lost    int64     `ch:"lost"`
 		Time    time.Time `ch:"kafka_time"`
 	}
-	r, ok, err := selectOne[row](ctx, s, "store/ledger_newest", params{"topic": topic, "partition": partition})
+	p := params{"topic": topic, "partition": partition}
+	r, ok, err := selectOne[row](ctx, s, "store/ledger_newest", p)
+	if err == nil && ok {
+		err = s.exec(ctx, "store/derive_ledger_ends", p)
+	}
 	return event.Covered{First: r.First, Last: r.Last, Records: int(r.Records), Lost: r.Lost, Time: known(r.Time)}, ok, err
 }
 
