@@ -148,10 +148,8 @@ func (p *partition) gatherExact(ctx context.Context) (event.Batch, error) {
 		return event.Batch{}, stop(Replaced, "offsets %d to %d held %d records, and hold %d: the topic was made anew",
 			want.first, want.last, want.records, len(entries))
 	}
-	p.chunk = chunk{entries: entries, next: want.last + 1}
-	b := p.cut(want.last, math.MaxInt, math.MaxInt)
-	p.drop()
-	return b, nil
+	p.chunk = chunk{entries: entries, next: want.last + 1} // its part of the budget is held until the batch is stored
+	return p.cut(want.last, math.MaxInt, math.MaxInt), nil
 }
 
 // readRange reads all records of a range that is known to have been readable. They take their part of the budget until
