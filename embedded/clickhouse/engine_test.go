@@ -110,6 +110,19 @@ func TestDataSurvivesAStop(t *testing.T) {
 	}
 }
 
+func TestStartWaitsForAnEngineThatIsEnding(t *testing.T) {
+	data := t.TempDir()
+	lock, err := os.Create(filepath.Join(data, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(time.Second, func() { _ = lock.Close() })
+	start(t, clickhouse.Config{Data: data})
+}
+
 func TestSecondEngineOnTheSameDataIsRefused(t *testing.T) {
 	data := t.TempDir()
 	engine := start(t, clickhouse.Config{Data: data})

@@ -33,6 +33,9 @@ const (
 	DefaultMemory = 640 << 20
 	// drainTime is how long running statements may go on once the process is told to end.
 	drainTime = 2 * time.Second
+	// lockWait is how long another engine may take to leave the data directory: one whose parent was killed, and which
+	// drains twice and closes, while the parent has been started again already.
+	lockWait = 2*drainTime + 2*time.Second
 	// maxHeader bounds the URL and the headers of a request, in bytes. Parameters come in the URL, lists of thousands
 	// of keys among them.
 	maxHeader = 16 << 20
@@ -44,7 +47,7 @@ var ErrInUse = errors.New("the data directory is in use by another process")
 // Serve runs the engine in this process and serves the ClickHouse HTTP interface until the context ends. A process can
 // do this once.
 func Serve(ctx context.Context, config ServeConfig) (err error) {
-	unlock, err := lock(config.Data)
+	unlock, err := lock(ctx, config.Data)
 	if err != nil {
 		return err
 	}
@@ -81,8 +84,8 @@ func Serve(ctx context.Context, config ServeConfig) (err error) {
 	return serveHTTP(ctx, config, handler, listeners)
 }
 
-// lock makes the data directory and takes it for this process.
-func lock(data string) (unlock func(), err error) {
+// lock makes the data directory and takes it for this process, once an engine that is about to end has left it.
+func lock(ctx context.Context, data string) (unlock func(), err error) {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w", err)
 	}
@@ -90,7 +93,11 @@ func lock(data string) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock the data directory: %w", err)
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	err = flock(file)
+	for limit := time.Now().Add(lockWait); errors.Is(err, syscall.EWOULDBLOCK) && time.Now().Before(limit) && ctx.Err() == nil; err = flock(file) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err != nil {
 		_ = file.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("%s: %w", data, ErrInUse)
@@ -98,6 +105,10 @@ func lock(data string) (unlock func(), err error) {
 		return nil, fmt.Errorf("lock the data directory: %w", err)
 	}
 	return func() { _ = file.Close() }, nil
+}
+
+func flock(file *os.File) error {
+	return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }
 
 // listen opens the socket, and the port where one is asked for.
