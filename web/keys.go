@@ -22,6 +22,8 @@ type historyView struct {
 	Note         string // said when the drawing leaves something out
 	Rows         []runRow
 	Runs         int // how many there are, listed or not
+	Workers      int // that held them
+	Extra        int // effects beyond the first in all of them
 	Events       []eventRow
 	All          int    // how many events there are, listed or not
 	Folded       bool   // the list is long, and opened when asked for
@@ -113,9 +115,16 @@ func (s *Server) drawHistory(v *historyView, h *history.History, heard []history
 		v.Note = fmt.Sprintf("%s of %s runs are drawn: the first, the last and the densest stretch.", number(drawn), number(all))
 	}
 	v.Runs = len(h.Runs)
+	workers := map[string]bool{}
 	for i, row := range wide.Rows() {
-		if i == mostRows {
-			break
+		workers[row.Worker] = true
+		for _, e := range row.Effects {
+			if e.Class == "extra" {
+				v.Extra++
+			}
+		}
+		if i >= mostRows {
+			continue
 		}
 		run := runRow{Row: row, Begin: s.when(row.Begin), Href: taskHref(row.TaskID)}
 		for _, e := range row.Effects {
@@ -123,6 +132,7 @@ func (s *Server) drawHistory(v *historyView, h *history.History, heard []history
 		}
 		v.Rows = append(v.Rows, run)
 	}
+	v.Workers = len(workers)
 }
 
 // heardSpan is the longest stretch for which the workers' signs of life are drawn: beyond it they are too many, and say
@@ -285,21 +295,11 @@ func (s *Server) subjectPage(ctx context.Context, subject history.Subject, event
 }
 
 func subjectSentence(v keyView, findings int) []phrase {
-	extra := 0
-	workers := map[string]bool{}
-	for _, r := range v.History.Rows {
-		workers[r.Worker] = true
-		for _, e := range r.Effects {
-			if e.Class == "extra" {
-				extra++
-			}
-		}
-	}
-	sentence := []phrase{{Text: plural(len(v.History.Rows), "run") + " on " + plural(len(workers), "worker")}}
-	switch {
-	case extra > 0:
-		sentence = append(sentence, phrase{Text: ", "}, phrase{Text: plural(extra, "effect") + " beyond the first", Tone: "bad"})
-	default:
+	h := v.History
+	sentence := []phrase{{Text: plural(h.Runs, "run") + " on " + plural(h.Workers, "worker")}}
+	if h.Extra > 0 {
+		sentence = append(sentence, phrase{Text: ", "}, phrase{Text: plural(h.Extra, "effect") + " beyond the first", Tone: "bad"})
+	} else {
 		sentence = append(sentence, phrase{Text: ", nothing done twice"})
 	}
 	if findings > 0 {
