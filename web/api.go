@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"auditor/event"
@@ -33,7 +34,11 @@ type items[T any] struct {
 func known(c echo.Context, names ...string) error {
 	for name, values := range c.QueryParams() {
 		if !slices.Contains(names, name) {
-			return badRequest(fmt.Sprintf("%s: no such parameter; there are %q", name, names))
+			there := "this call takes none"
+			if len(names) > 0 {
+				there = "known here are " + strings.Join(names, ", ")
+			}
+			return badRequest(name + ": no such parameter; " + there)
 		}
 		if len(values) > 1 {
 			return badRequest(name + ": given more than once")
@@ -258,18 +263,14 @@ type apiReject struct {
 const rawAnswered = 64 << 10
 
 func (s *Server) apiRejects(c echo.Context) error {
-	if err := known(c, "reason", "before", "cursor", "limit"); err != nil {
+	if err := known(c, "reason", "cursor", "limit"); err != nil {
 		return err
 	}
 	limit, err := limitOf(c, s.config.PageSize)
 	if err != nil {
 		return err
 	}
-	query := c.QueryParams()
-	if query.Get("before") == "" {
-		query.Set("before", query.Get("cursor"))
-	}
-	filter, err := rejectFilter(query, limit)
+	filter, err := rejectFilter(c.QueryParams(), limit)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func (s *Server) evidencePage(ctx context.Context, r request) (document, error) 
 		v.Rejects = append(v.Rejects, s.rejectRow(reject))
 	}
 	if len(rejects) == filter.Limit {
-		v.More = with(r.query, "/evidence", "before", rejectCursor(rejects[len(rejects)-1].Reject))
+		v.More = with(r.query, "/evidence", "cursor", rejectCursor(rejects[len(rejects)-1].Reject))
 	}
 	v.Sentence = s.evidenceSentence(ledger, rejected)
 	return document{Title: "Evidence", Section: "evidence", Page: "evidence", View: v}, nil
@@ -188,19 +188,19 @@ func rejectCursorAt(p view.Position) string {
 
 func rejectFilter(q url.Values, limit int) (view.RejectFilter, error) {
 	f := view.RejectFilter{Reason: event.Reason(q.Get("reason")), Limit: limit}
-	text := q.Get("before")
+	text := q.Get("cursor")
 	if text == "" {
 		return f, nil
 	}
 	parts := strings.SplitN(text, ".", 5)
 	if len(parts) != 5 {
-		return f, badRequest("before: not one that was given out for this list")
+		return f, badRequest("cursor: not one that was given out for this list")
 	}
 	var numbers [4]int64
 	for i := range numbers {
 		n, err := strconv.ParseInt(parts[i], 10, 64)
 		if err != nil || i != 0 && i != 2 && int64(int32(n)) != n {
-			return f, badRequest("before: not one that was given out for this list")
+			return f, badRequest("cursor: not one that was given out for this list")
 		}
 		numbers[i] = n
 	}

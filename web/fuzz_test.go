@@ -62,13 +62,13 @@ func FuzzRejectCursor(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		filter, err := rejectFilter(url.Values{"before": {text}}, 10)
+		filter, err := rejectFilter(url.Values{"cursor": {text}}, 10)
 		if err != nil || text == "" {
 			return
 		}
 		before := filter.Before
 		again := rejectCursorAt(before)
-		if second, err := rejectFilter(url.Values{"before": {again}}, 10); err != nil || second.Before != before {
+		if second, err := rejectFilter(url.Values{"cursor": {again}}, 10); err != nil || second.Before != before {
 			t.Errorf("%q became %q: %v", text, again, err)
 		}
 	})

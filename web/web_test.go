@@ -201,7 +201,7 @@ func TestNotFoundAndNotUnderstood(t *testing.T) {
 		{"GET", "/nothing", 404}, {"GET", "/findings/unknown", 404}, {"GET", "/keys?key=unknown", 404}, {"GET", "/tasks/id?id=unknown", 404},
 		{"GET", "/keys", 400}, {"GET", "/tasks/id", 400}, {"GET", "/?window=2h", 400}, {"GET", "/findings?severity=bad", 400},
 		{"GET", "/findings?state=bad", 400}, {"GET", "/findings?sort=bad", 400}, {"GET", "/findings?since=bad", 400}, {"GET", "/findings?cursor=bad", 400},
-		{"GET", "/evidence?before=bad", 400}, {"GET", "/evidence?before=1.2.3.4", 400}, {"GET", "/evidence?before=1.99999999999.3.4.t", 400},
+		{"GET", "/evidence?cursor=bad", 400}, {"GET", "/evidence?cursor=1.2.3.4", 400}, {"GET", "/evidence?cursor=1.99999999999.3.4.t", 400},
 		{"GET", "/search?q=" + strings.Repeat("a", 1025), 400}, {"GET", "/keys?key=" + strings.Repeat("a", 33<<10), 414},
 		{"POST", "/findings", 405}, {"DELETE", "/findings/unknown", 405}, {"GET", "/static/web.go", 404}, {"GET", "/static/..%2fweb.go", 404},
 		{"GET", "/api/v1/nothing", 404}, {"GET", "/api/v1/findings/unknown", 404}, {"GET", "/api/v1/keys?business_key=unknown", 404},
