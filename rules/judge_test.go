@@ -85,6 +85,30 @@ func findings(t *testing.T, text string, asOf float64, change ...func(*Config)) 
 	return lines
 }
 
+// The least that an event may say leaves out the task's name, its worker and its start.
+func TestLeastToldReadsWell(t *testing.T) {
+	config := DefaultConfig()
+	events := historytest.Events(t, "1 succeeded a task=\n9 succeeded b task=")
+	j := &judge{config: &config, history: history.Build(history.Subject{BusinessKey: "order:1"}, events), asOf: historytest.At(60)}
+	j.pulse = newPulse(nil, j.asOf)
+	found := j.verdict().findings
+	if len(found) != 1 {
+		t.Fatalf("%d findings, want 1", len(found))
+	}
+	const title = "work done twice for order:1"
+	const explanation = "A worker first ran it to success at 2026-11-02 00:00:01.000Z. The same work stood in the queue a second time " +
+		"under another task id (b beside a), and a worker ran it to success again at 00:00:09.000Z. " +
+		"The task emits no effects, so its success is counted."
+	if f := found[0]; f.Title != title || f.Explanation != explanation {
+		t.Errorf("%s\n%s", f.Title, f.Explanation)
+	}
+	j.history = history.Build(history.Subject{BusinessKey: "order:1"}, historytest.Events(t, "1 started a task="))
+	j.asOf = historytest.At(3600)
+	if found := j.verdict().findings; len(found) != 1 || found[0].Title != "work for order:1 is stuck: started and no end" {
+		t.Errorf("%+v", found)
+	}
+}
+
 // beats are heartbeats of a worker every two seconds.
 func beats(worker string, from, to float64, more string) string {
 	var b strings.Builder

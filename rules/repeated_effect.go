@@ -115,7 +115,7 @@ func (j *judge) repeatedEffect(d deed, of []done) finding.Finding {
 	if amount, currency := lastAmount(of); amount != "" {
 		f.Fields["amount"], f.Fields["currency"] = amount, currency
 	}
-	f.Title = fmt.Sprintf("%s %s for %s", d.name(), times(len(of)), subject)
+	f.Title = fmt.Sprintf("%s %s for %s", cmp.Or(d.name(), "work done"), times(len(of)), subject)
 	f.Explanation = j.explainRepeat(d, of, main, copies, keys, sameKey)
 	f.Remedy = main.cause.remedy(sameKey)
 	f.Evidence = repeatEvidence(of, main)
@@ -129,8 +129,12 @@ func (j *judge) explainRepeat(d deed, of []done, main copyOf, copies []copyOf, k
 		did, again = "ran it to success", "ran it to success again"
 	}
 	first := main.earlier
-	fmt.Fprintf(&b, "%s, which had the task from %s, first %s at %s. %s %s %s at %s. ", workerOf(first.run), clock(first.run.Begin()), did,
-		clock(first.event.Time), main.why, workerOf(main.later.run), again, clock(main.later.event.Time))
+	b.WriteString(workerOf(first.run))
+	if begin := first.run.Begin(); begin.Before(first.event.Time) {
+		fmt.Fprintf(&b, ", which had the task from %s,", clock(begin))
+	}
+	fmt.Fprintf(&b, " first %s at %s. %s %s %s at %s. ", did, clock(first.event.Time), main.why,
+		cmp.Or(main.later.run.Worker, "a worker"), again, clock(main.later.event.Time))
 	if n := len(copies) - 1; n > 0 {
 		fmt.Fprintf(&b, "In all it happened %s between %s and %s", times(len(of)), clock(of[0].event.Time), clock(of[len(of)-1].event.Time))
 		if all := causesOf(copies); len(all) > 1 {

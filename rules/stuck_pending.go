@@ -141,7 +141,7 @@ func (j *judge) stuck(w waiting) finding.Finding {
 		},
 		Evidence: []finding.Evidence{quote(w.last, "the last word of the task")},
 	}
-	f.Title = fmt.Sprintf("%s for %s is stuck: %s and no end", w.Task, s, phaseWords[w.Phase])
+	f.Title = fmt.Sprintf("%s for %s is stuck: %s and no end", nameOf(w.Task), s, phaseWords[w.Phase])
 	limit := span(j.config.stuckAfter(w.Task))
 	var b strings.Builder
 	switch w.Phase {

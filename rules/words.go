@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -69,3 +70,6 @@ func workerOf(r *history.Run) string {
 	}
 	return r.Worker
 }
+
+// nameOf is a task's name, or a word for a task that tells none.
+func nameOf(task string) string { return cmp.Or(task, "work") }
