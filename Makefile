@@ -14,6 +14,7 @@ test: libchdb ## run every test and say what was skipped, and why; AUDITOR_REQUI
 	@$(GO) run ./internal/testrun -count=1 -timeout=20m ./...
 
 build: ## build bin/auditor
+	@[ -e bin/auditor ] || echo "building bin/auditor (a minute or two the first time)"
 	@$(GO) build -trimpath -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o bin/auditor ./cmd/auditor
 
 lint: ## check the form of the code

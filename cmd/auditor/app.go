@@ -57,8 +57,9 @@ type app struct {
 	store    *queries.Store
 	ingester *ingest.Ingester // nil without the role
 
-	stops []stopper
-	fatal chan error // what ends the app; the first counts
+	stops    []stopper
+	prepared chan struct{} // closed once the store has its schema
+	fatal    chan error    // what ends the app; the first counts
 }
 
 type stopper struct {
@@ -67,7 +68,7 @@ type stopper struct {
 }
 
 func newApp(c config.Config, roles []string, log *slog.Logger, registry *prometheus.Registry) *app {
-	return &app{config: c, roles: roles, log: log, registry: registry, fatal: make(chan error, 1)}
+	return &app{config: c, roles: roles, log: log, registry: registry, prepared: make(chan struct{}), fatal: make(chan error, 1)}
 }
 
 // newRegistry holds the metrics of the process itself, to begin with.
@@ -278,6 +279,7 @@ func (a *app) startWork(context.Context) error {
 		if err := a.prepareStore(ctx); err != nil {
 			return err
 		}
+		close(a.prepared)
 		group, ctx := errgroup.WithContext(ctx)
 		for _, f := range work {
 			group.Go(func() error { return f(ctx) })

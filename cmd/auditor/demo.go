@@ -34,6 +34,13 @@ func (d demoCommand) Run(env *environment) error {
 	if err := a.start(env.ctx); err != nil || env.ctx.Err() != nil {
 		return errors.Join(err, a.stop())
 	}
+	select { // the address is told when there is something to see
+	case <-a.prepared:
+	case <-env.ctx.Done():
+		return a.stop()
+	case err := <-a.fatal:
+		return errors.Join(err, a.stop())
+	}
 	client, err := emit.New(emit.Config{Brokers: a.config.Kafka.Brokers, Topic: c.Kafka.Topics[0], Logger: a.log})
 	if err != nil {
 		return errors.Join(err, a.stop())
