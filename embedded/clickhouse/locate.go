@@ -15,7 +15,7 @@ var ErrNoLibrary = errors.New("libchdb, the embedded ClickHouse engine, is missi
 // embedded/clickhouse in the working directory, the executable's, or one above either. It gives ErrNoLibrary if there
 // is none; a path that was named but leads nowhere is an error of its own.
 func Locate(explicit string) (string, error) {
-	for _, named := range []struct{ path, by string }{{explicit, "configuration"}, {os.Getenv("AUDITOR_LIBCHDB"), "AUDITOR_LIBCHDB"}} {
+	for _, named := range []struct{ path, by string }{{explicit, "configuration"}, {os.Getenv("AUDITOR_LIBCHDB"), "variable AUDITOR_LIBCHDB"}} {
 		if named.path == "" {
 			continue
 		}
