@@ -70,8 +70,8 @@ func part(path string) string {
 // mayImport says which other parts a part may import.
 var mayImport = map[string][]string{
 	"event":               {},
-	"queries":             {"event"},
-	"ingest":              {"event"},
+	"queries":             {"event", "internal"},
+	"ingest":              {"event", "internal"},
 	"rules":               {"event"},
 	"alerts":              {"event"},
 	"web":                 {"event"},

@@ -35,7 +35,7 @@ type client struct {
 
 // newClient reads the files that c names. It connects to nothing.
 func newClient(c Kafka) (*client, error) {
-	tls, err := c.TLS.load()
+	tls, err := c.TLS.Load()
 	if err != nil {
 		return nil, err
 	}

@@ -1,13 +1,9 @@
 package ingest
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -15,33 +11,26 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/segmentio/kafka-go/sasl/scram"
+
+	"auditor/internal/access"
 )
 
 // Kafka is how to reach the brokers, and what to read there.
 type Kafka struct {
-	Brokers  []string `yaml:"brokers"` // host:port; any of them leads to the others
-	Topics   []string `yaml:"topics"`
-	Group    string   `yaml:"group"` // consumer group; one store takes the partitions of one group only
-	ClientID string   `yaml:"client_id"`
-	TLS      TLS      `yaml:"tls"`
-	SASL     SASL     `yaml:"sasl"`
-}
-
-// TLS is how to encrypt connections to the brokers.
-type TLS struct {
-	Enabled    bool   `yaml:"enabled"`
-	CAFile     string `yaml:"ca_file"`   // empty: the system's
-	CertFile   string `yaml:"cert_file"` // with key_file: the client's own certificate
-	KeyFile    string `yaml:"key_file"`
-	ServerName string `yaml:"server_name"` // empty: the broker's host
+	Brokers  []string   `yaml:"brokers"` // host:port; any of them leads to the others
+	Topics   []string   `yaml:"topics"`
+	Group    string     `yaml:"group"` // consumer group; one store takes the partitions of one group only
+	ClientID string     `yaml:"client_id"`
+	TLS      access.TLS `yaml:"tls"`
+	SASL     SASL       `yaml:"sasl"`
 }
 
 // SASL is who to tell the brokers that this is.
 type SASL struct {
-	Mechanism    string `yaml:"mechanism"` // empty: no authentication; PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
-	Username     string `yaml:"username"`
-	Password     Secret `yaml:"password"`
-	PasswordFile string `yaml:"password_file"` // read once, at the start; not beside password
+	Mechanism    string        `yaml:"mechanism"` // empty: no authentication; PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
+	Username     string        `yaml:"username"`
+	Password     access.Secret `yaml:"password"`
+	PasswordFile string        `yaml:"password_file"` // read once, at the start; not beside password
 }
 
 // Config is how to read. Kafka has no key of its own below ingest: whoever wires the program sets it.
@@ -74,28 +63,6 @@ func DefaultConfig() Config {
 func DefaultKafka() Kafka {
 	return Kafka{Topics: []string{"task-events"}, Group: "auditor", ClientID: "auditor"}
 }
-
-// Secret is text that must not be shown. It prints as ***.
-type Secret string
-
-const hidden = "***"
-
-// String hides the secret.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return hidden
-}
-
-// GoString hides the secret from %#v.
-func (s Secret) GoString() string { return fmt.Sprintf("%q", s.String()) }
-
-// LogValue hides the secret from slog.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
-
-// MarshalText hides the secret from JSON and YAML.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // problems collects what is wrong with a configuration.
 type problems []error
@@ -157,9 +124,8 @@ func (k Kafka) Validate() error {
 	if k.Group == "" {
 		p.bad("group", "must name a consumer group")
 	}
-	k.TLS.validate(&p)
 	k.SASL.validate(&p)
-	return errors.Join(p...)
+	return errors.Join(append(p, k.TLS.Validate())...)
 }
 
 func isTopic(name string) bool {
@@ -168,15 +134,6 @@ func isTopic(name string) bool {
 	}
 	return name != "" && len(name) <= 249 && name != "." && name != ".." &&
 		strings.IndexFunc(name, func(r rune) bool { return !plain(r) }) < 0
-}
-
-func (t TLS) validate(p *problems) {
-	if !t.Enabled && t != (TLS{}) {
-		p.bad("tls.enabled", "must be true where another key of tls is set")
-	}
-	if (t.CertFile == "") != (t.KeyFile == "") {
-		p.bad("tls.cert_file", "must be set together with tls.key_file")
-	}
 }
 
 func (s SASL) validate(p *problems) {
@@ -198,41 +155,11 @@ func (s SASL) validate(p *problems) {
 	}
 }
 
-// load reads the files. It gives nil where TLS is off.
-func (t TLS) load() (*tls.Config, error) {
-	if !t.Enabled {
-		return nil, nil
-	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
-	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("tls.ca_file: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("tls.ca_file: no certificate in %s", t.CAFile)
-		}
-	}
-	if t.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("tls.cert_file: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, nil
-}
-
 // load reads the password's file. It gives nil where there is no authentication.
 func (s SASL) load() (sasl.Mechanism, error) {
-	password := string(s.Password)
-	if s.PasswordFile != "" {
-		text, err := os.ReadFile(s.PasswordFile)
-		if err != nil {
-			return nil, fmt.Errorf("sasl.password_file: %w", err)
-		}
-		password = strings.TrimRight(string(text), "\r\n")
+	password, err := s.Password.Or(s.PasswordFile)
+	if err != nil {
+		return nil, fmt.Errorf("sasl.%w", err)
 	}
 	switch s.Mechanism {
 	case "PLAIN":

@@ -24,6 +24,8 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	embedded "auditor/embedded/kafka"
+
+	"auditor/internal/access"
 )
 
 // certificate makes a self-signed certificate for the loopback address, and a file that holds it.
@@ -67,7 +69,7 @@ func TestAuthenticates(t *testing.T) {
 				t.Fatal(err)
 			}
 			cfg := testConfig(c)
-			cfg.Kafka.TLS = TLS{Enabled: true, CAFile: ca}
+			cfg.Kafka.TLS = access.TLS{Enabled: true, CAFile: ca}
 			cfg.Kafka.SASL = SASL{Mechanism: mechanism, Username: "auditor", PasswordFile: password}
 			s := newMemoryStore()
 			p := start(t, cfg, s)

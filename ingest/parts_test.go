@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/segmentio/kafka-go"
+
+	"auditor/internal/access"
 )
 
 func TestConfigIsChecked(t *testing.T) {
@@ -45,7 +47,7 @@ func TestConfigIsChecked(t *testing.T) {
 		{"topics", func(c *Config) { c.Kafka.Topics = []string{"a", "a"} }},
 		{"group", func(c *Config) { c.Kafka.Group = "" }},
 		{"tls.enabled", func(c *Config) { c.Kafka.TLS.CAFile = "ca.pem" }},
-		{"tls.cert_file", func(c *Config) { c.Kafka.TLS = TLS{Enabled: true, KeyFile: "key.pem"} }},
+		{"tls.cert_file", func(c *Config) { c.Kafka.TLS = access.TLS{Enabled: true, KeyFile: "key.pem"} }},
 		{"sasl.mechanism", func(c *Config) { c.Kafka.SASL = SASL{Mechanism: "GSSAPI", Username: "u", Password: "p"} }},
 		{"sasl.mechanism", func(c *Config) { c.Kafka.SASL = SASL{Username: "u"} }},
 		{"sasl.username", func(c *Config) { c.Kafka.SASL = SASL{Mechanism: "PLAIN", Password: "p"} }},
@@ -65,8 +67,8 @@ func TestConfigIsChecked(t *testing.T) {
 		}
 	}
 	for field, spoil := range map[string]func(*Kafka){
-		"tls.ca_file":        func(k *Kafka) { k.TLS = TLS{Enabled: true, CAFile: "/nowhere"} },
-		"tls.cert_file":      func(k *Kafka) { k.TLS = TLS{Enabled: true, CertFile: "/nowhere", KeyFile: "/nowhere"} },
+		"tls.ca_file":        func(k *Kafka) { k.TLS = access.TLS{Enabled: true, CAFile: "/nowhere"} },
+		"tls.cert_file":      func(k *Kafka) { k.TLS = access.TLS{Enabled: true, CertFile: "/nowhere", KeyFile: "/nowhere"} },
 		"sasl.password_file": func(k *Kafka) { k.SASL = SASL{Mechanism: "PLAIN", Username: "u", PasswordFile: "/nowhere"} },
 	} {
 		c := good

@@ -1,19 +1,16 @@
 package queries
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
-	"github.com/goccy/go-yaml"
+
+	"auditor/internal/access"
 )
 
 func TestDefaultConfigIsValid(t *testing.T) {
@@ -38,8 +35,8 @@ func TestValidateNamesTheField(t *testing.T) {
 		{"insert_timeout", func(c *Config) { c.InsertTimeout = -time.Second }},
 		{"max_connections", func(c *Config) { c.MaxConnections = 0 }},
 		{"retention_days", func(c *Config) { c.RetentionDays = -1 }},
-		{"tls", func(c *Config) { c.TLS.CAFile = "ca.pem" }},
-		{"tls", func(c *Config) { c.TLS = TLS{Enabled: true, CertFile: "a"} }},
+		{"tls.enabled", func(c *Config) { c.TLS.CAFile = "ca.pem" }},
+		{"tls.cert_file", func(c *Config) { c.TLS = access.TLS{Enabled: true, CertFile: "a"} }},
 	} {
 		config := DefaultConfig()
 		c.spoil(&config)
@@ -58,50 +55,14 @@ func TestOpenSaysWhichFileIsMissing(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	for field, spoil := range map[string]func(*Config){
 		"password_file": func(c *Config) { c.PasswordFile = missing },
-		"tls.ca_file":   func(c *Config) { c.TLS = TLS{Enabled: true, CAFile: missing} },
-		"tls.cert_file": func(c *Config) { c.TLS = TLS{Enabled: true, CertFile: missing, KeyFile: missing} },
+		"tls.ca_file":   func(c *Config) { c.TLS = access.TLS{Enabled: true, CAFile: missing} },
+		"tls.cert_file": func(c *Config) { c.TLS = access.TLS{Enabled: true, CertFile: missing, KeyFile: missing} },
 	} {
 		config := DefaultConfig()
 		spoil(&config)
 		if _, err := Open(config, Options{}); err == nil || !strings.HasPrefix(err.Error(), field+": ") {
 			t.Errorf("%s: got %v", field, err)
 		}
-	}
-}
-
-func TestPasswordFile(t *testing.T) {
-	config := DefaultConfig()
-	config.PasswordFile = filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(config.PasswordFile, []byte("pass word\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := config.password(); got != "pass word" || err != nil {
-		t.Errorf("got %q, %v", got, err)
-	}
-}
-
-func TestSecretIsNeverShown(t *testing.T) {
-	const secret = Secret("hunter2")
-	config := DefaultConfig()
-	config.Password = secret
-	var log bytes.Buffer
-	slog.New(slog.NewJSONHandler(&log, nil)).Info("open", "config", config, "password", secret)
-	asJSON, err := json.Marshal(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	asYAML, err := yaml.Marshal(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := fmt.Sprintf("%v %+v %#v %s %q %x", config, config, config, secret, secret, secret)
-	for _, text := range []string{shown, log.String(), string(asJSON), string(asYAML)} {
-		if strings.Contains(text, "hunter2") || strings.Contains(text, fmt.Sprintf("%x", "hunter2")) {
-			t.Errorf("shown in %s", text)
-		}
-	}
-	if secret.Reveal() != "hunter2" || Secret("").String() != "" {
-		t.Error("a secret must be usable, and an empty one recognisable")
 	}
 }
 

@@ -28,7 +28,6 @@ package queries
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -83,7 +82,7 @@ func Open(config Config, opts Options) (*Store, error) {
 }
 
 func clientOptions(config Config, opts Options) (*clickhouse.Options, error) {
-	password, err := config.password()
+	password, err := config.Password.Or(config.PasswordFile)
 	if err != nil {
 		return nil, err
 	}
@@ -107,14 +106,8 @@ func clientOptions(config Config, opts Options) (*clickhouse.Options, error) {
 		o.Compression = nil
 		return o, nil
 	}
-	if config.TLS.Enabled {
-		var tlsConfig *tls.Config
-		if tlsConfig, err = config.TLS.client(); err != nil {
-			return nil, err
-		}
-		o.TLS = tlsConfig
-	}
-	return o, nil
+	o.TLS, err = config.TLS.Load()
+	return o, err
 }
 
 // Close closes the connections. Requests under way fail.
