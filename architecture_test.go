@@ -77,8 +77,8 @@ var mayImport = map[string][]string{
 	"web":                 {"event"},
 	"emit":                {"event"},
 	"embedded/kafka":      {},
-	"embedded/clickhouse": {},
-	"cmd/auditor":         {"event", "queries", "ingest", "rules", "alerts", "web", "emit", "embedded/kafka", "embedded/clickhouse"},
+	"embedded/clickhouse": {"internal"},
+	"cmd/auditor":         {"event", "queries", "ingest", "rules", "alerts", "web", "emit", "embedded/kafka", "embedded/clickhouse", "internal"},
 	"internal":            {},
 }
 

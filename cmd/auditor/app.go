@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,6 +23,7 @@ import (
 	"auditor/event"
 	"auditor/event/view"
 	"auditor/ingest"
+	"auditor/internal/access"
 	"auditor/queries"
 	"auditor/rules"
 	"auditor/web"
@@ -215,11 +215,11 @@ func (a *app) startEngine(ctx context.Context) (*clickhouse.Engine, error) {
 		Logger: a.log,
 	}
 	if file := a.config.Embedded.ClickHousePasswordFile; c.Listen != "" {
-		password, err := os.ReadFile(file)
+		password, err := access.Secret("").Or(file)
 		if err != nil {
-			return nil, fmt.Errorf("embedded.clickhouse_password_file: %w", err)
+			return nil, fmt.Errorf("embedded.clickhouse_%w", err)
 		}
-		c.Password = clickhouse.Secret(strings.TrimRight(string(password), "\r\n"))
+		c.Password = access.Secret(password)
 	}
 	engine, err := clickhouse.Start(ctx, c)
 	if err != nil {

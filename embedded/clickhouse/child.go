@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"auditor/internal/access"
 )
 
 // passwordVariable carries the password to the child: a command line is for all to see.
@@ -40,7 +42,7 @@ func serveChild(arguments []string) error {
 	flags := flag.NewFlagSet(Subcommand, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	config := ServeConfig{
-		Password: Secret(os.Getenv(passwordVariable)),
+		Password: access.Secret(os.Getenv(passwordVariable)),
 		Logger:   slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Ready:    func() { fmt.Println(readyLine) },
 	}

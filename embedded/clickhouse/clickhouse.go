@@ -10,23 +10,6 @@
 // One statement a request. Temporary tables, sessions, external tables and ClickHouse's own compression are refused.
 package clickhouse
 
-import "log/slog"
-
-// Secret is a text that is never shown.
-type Secret string
-
-// String hides the secret.
-func (Secret) String() string { return "***" }
-
-// GoString hides the secret.
-func (Secret) GoString() string { return "***" }
-
-// LogValue hides the secret.
-func (Secret) LogValue() slog.Value { return slog.StringValue("***") }
-
-// MarshalText hides the secret.
-func (Secret) MarshalText() ([]byte, error) { return []byte("***"), nil }
-
 // Subcommand is the first argument of the child process's command line. A program that starts engines calls Child with
 // the arguments that follow it.
 const Subcommand = "embedded-clickhouse"

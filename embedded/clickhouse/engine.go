@@ -12,18 +12,20 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"auditor/internal/access"
 )
 
 // Config says how an engine runs.
 type Config struct {
-	Data      string       // the directory that holds everything, made if missing
-	Library   string       // the path of libchdb; Locate finds it if empty
-	Listen    string       // a loopback address for Grafana, curl and others, such as "127.0.0.1:8123"; none if empty
-	Password  Secret       // what Listen asks for
-	Memory    int64        // what the engine may take, in bytes; DefaultMemory if 0
-	Temporary bool         // remove Data at the end, however that comes
-	Logger    *slog.Logger // nothing is logged if nil
-	Command   []string     // how the child is run, its flags aside; this executable and Subcommand if empty
+	Data      string        // the directory that holds everything, made if missing
+	Library   string        // the path of libchdb; Locate finds it if empty
+	Listen    string        // a loopback address for Grafana, curl and others, such as "127.0.0.1:8123"; none if empty
+	Password  access.Secret // what Listen asks for
+	Memory    int64         // what the engine may take, in bytes; DefaultMemory if 0
+	Temporary bool          // remove Data at the end, however that comes
+	Logger    *slog.Logger  // nothing is logged if nil
+	Command   []string      // how the child is run, its flags aside; this executable and Subcommand if empty
 }
 
 const (

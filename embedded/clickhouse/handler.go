@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"auditor/embedded/clickhouse/chdb"
+	"auditor/internal/access"
 )
 
 const (
@@ -254,7 +255,7 @@ func (a *answer) fail(err error) {
 
 // guard asks whoever does not come through the socket for the password, by any of the ways in which ClickHouse takes
 // one.
-func guard(password Secret, next http.Handler) http.Handler {
+func guard(password access.Secret, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 		if local != nil && local.Network() == "unix" || allowed(r, password) {
@@ -270,7 +271,7 @@ func guard(password Secret, next http.Handler) http.Handler {
 
 var errPassword = &exception{516, "AUTHENTICATION_FAILED", "Authentication failed: the password is incorrect"}
 
-func allowed(r *http.Request, password Secret) bool {
+func allowed(r *http.Request, password access.Secret) bool {
 	given := r.Header.Get("X-ClickHouse-Key")
 	if _, basic, ok := r.BasicAuth(); ok {
 		given = basic

@@ -13,17 +13,18 @@ import (
 	"time"
 
 	"auditor/embedded/clickhouse/chdb"
+	"auditor/internal/access"
 )
 
 // ServeConfig says what one engine process serves, and where.
 type ServeConfig struct {
-	Data      string // the directory that holds everything, made if missing; one process at a time has it
-	Temporary bool   // remove Data at the end
-	Library   string // the path of libchdb
-	Socket    string // the path of the unix socket, readable by its owner alone
-	Listen    string // a loopback address for others, such as "127.0.0.1:8123"; none if empty
-	Password  Secret // what Listen asks for; must not be empty where Listen is set
-	Memory    int64  // what the engine may take, in bytes; DefaultMemory if 0
+	Data      string        // the directory that holds everything, made if missing; one process at a time has it
+	Temporary bool          // remove Data at the end
+	Library   string        // the path of libchdb
+	Socket    string        // the path of the unix socket, readable by its owner alone
+	Listen    string        // a loopback address for others, such as "127.0.0.1:8123"; none if empty
+	Password  access.Secret // what Listen asks for; must not be empty where Listen is set
+	Memory    int64         // what the engine may take, in bytes; DefaultMemory if 0
 	Logger    *slog.Logger
 	Ready     func() // called once requests are answered
 }
@@ -134,7 +135,7 @@ func listen(config ServeConfig) (listeners []net.Listener, err error) {
 	return []net.Listener{socket, port}, nil
 }
 
-func listenLoopback(address string, password Secret) (net.Listener, error) {
+func listenLoopback(address string, password access.Secret) (net.Listener, error) {
 	if password == "" {
 		return nil, fmt.Errorf("listen on %s: a password is needed", address)
 	}
