@@ -43,10 +43,13 @@ function sayStale(text) {
 const shownAt = () => new Date().toLocaleTimeString([], { hour12: false });
 let last = shownAt();
 
+const patience = 15_000; // milliseconds until an answer counts as none
+
 async function update() {
-  let answer;
+  let answer, text;
   try {
-    answer = await fetch(location.href, { headers: { Accept: "text/html" }, redirect: "manual", cache: "no-store" });
+    answer = await fetch(location.href, { headers: { Accept: "text/html" }, redirect: "manual", cache: "no-store", signal: AbortSignal.timeout(patience) });
+    text = await answer.text();
   } catch {
     sayStale(`the auditor does not answer: this page is from ${last}`);
     return;
@@ -57,7 +60,7 @@ async function update() {
     sayStale(`the store does not answer: this page is from ${last}`);
     return;
   }
-  const next = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const next = new DOMParser().parseFromString(text, "text/html");
   if (!next.getElementById("main")) return;
   document.title = next.title;
   for (const selector of ["#evidence", "#main", ".rail nav"]) mend(document.querySelector(selector), next.querySelector(selector));
@@ -71,8 +74,11 @@ async function update() {
 // One question at a time; none while nobody looks, or while text is being marked.
 async function keepFresh() {
   const marking = String(getSelection()) !== "";
-  if (!document.hidden && !marking) await update();
-  setTimeout(keepFresh, refresh);
+  try {
+    if (!document.hidden && !marking) await update();
+  } finally {
+    setTimeout(keepFresh, refresh);
+  }
 }
 
 if (refresh > 0) setTimeout(keepFresh, refresh);
