@@ -123,7 +123,10 @@ func (a *assembly) runOf(e *event.Event) *Run {
 	case event.Received:
 		return nil
 	case event.Started:
-		return a.first(func(r *Run) bool { return r.mayHold(e) && r.Started == nil && r.End == nil && r.Received != nil })
+		if r := a.first(func(r *Run) bool { return r.mayHold(e) && r.Started == nil && r.End == nil && r.Received != nil }); r != nil {
+			return r
+		}
+		return a.last(func(r *Run) bool { return r.mayHold(e) && r.startedBefore(e.Time) })
 	}
 	if r := a.closest(e); r != nil {
 		return r
@@ -202,6 +205,18 @@ func (r *Run) did(e *event.Event) bool {
 	})
 }
 
+// clockStep is how much a run's clock may have been set back while it went on.
+const clockStep = 100 * time.Millisecond
+
+// startedBefore reports whether r is a run without a start whose end tells that there was one: one told for a moment
+// just after that end is its own, by a clock that was set back or another sender's.
+func (r *Run) startedBefore(t time.Time) bool {
+	if r.Started != nil || r.End == nil || t.Sub(r.End.Time) > clockStep {
+		return false
+	}
+	return r.End.Type == event.Succeeded || r.End.Type == event.Failed || r.End.Type == event.Retried
+}
+
 // join adds an event to the run.
 func (r *Run) join(e *event.Event) {
 	r.Events = append(r.Events, e)
@@ -236,4 +251,8 @@ func (r *Run) executionID() string {
 	return ""
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+// seconds gives a sender's number of seconds, however absurd, as a duration.
+func seconds(s float64) time.Duration {
+	const most = 100 * 365 * 24 * time.Hour
+	return time.Duration(min(s, most.Seconds()) * float64(time.Second))
+}

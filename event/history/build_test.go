@@ -45,6 +45,18 @@ var builds = []struct {
 		6 started a w=w2 r=1
 		7 succeeded a w=w2 r=1`,
 		[]string{"1 a w1 r0 [e0 e1 e2] retried effects=0 more=0", "2 a w2 r1 [e3 e4 e5] succeeded effects=0 more=0"}},
+	{"a clock was set back during the run: its start is told for a moment after its end", `
+		0 received a w=w1 r=0
+		1 succeeded a w=w1 r=0
+		1.05 started a w=w1 r=0`,
+		[]string{"1 a w1 r0 [e0 e1 e2] succeeded effects=0 more=0"}},
+	{"a start after an end that was told without one belongs to the delivery before it", `
+		0 received a w=w1 r=0
+		1 succeeded a w=w1 r=0
+		1.04 received a w=w1 r=0 redelivered
+		1.05 started a w=w1 r=0
+		2 succeeded a w=w1 r=0`,
+		[]string{"1 a w1 r0 [e0 e1] succeeded effects=0 more=0", "2 a w1 r0 [e2 e3 e4] succeeded effects=0 more=0"}},
 	{"two workers hold one task at once", `
 		0 received a w=w1 r=0
 		1 started a w=w1 r=0
@@ -180,4 +192,13 @@ func FuzzBuild(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestAnAbsurdRuntimeDoesNotTurnTimeRound(t *testing.T) {
+	events := historytest.Events(t, "1 succeeded a w=w1 r=0")
+	events[0].Runtime = 1e300
+	begin := history.Build(history.Subject{TaskID: "a"}, events).Runs[0].Begin()
+	if begin.After(events[0].Time) || begin.Year() < 1900 {
+		t.Errorf("the run begins at %s, it ended at %s", begin, events[0].Time)
+	}
 }
