@@ -41,7 +41,7 @@ func (t *Timeline) describe() string {
 	if left {
 		return fmt.Sprintf("%d of %d runs: the first, the last and the densest stretch. The table below has them all.", drawn, all)
 	}
-	return fmt.Sprintf("%d runs on %d lanes. The table below says the same.", all, len(t.lanes))
+	return fmt.Sprintf("%s on %s. The table below says the same.", count(all, "run"), count(len(t.lanes), "lane"))
 }
 
 // drawOverlaps shades the stretches in which two runs were under way, through all lanes.
@@ -342,4 +342,12 @@ func (t *Timeline) link(e *event.Event) string {
 		return ""
 	}
 	return t.options.Link(e)
+}
+
+// count says how many there are of what, which takes an s where they are several.
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
