@@ -18,7 +18,6 @@ const gapPiece = 1 << 20
 type facts struct {
 	committed int64         // the group's offset, -1 when there is none
 	intent    intent        // what the metadata beside it says
-	foreign   bool          // the metadata says something that auditor did not write
 	newest    event.Covered // the store's newest row in the ledger
 	known     bool          // there is one
 	start     int64         // first offset in the log
@@ -49,10 +48,11 @@ func plan(f facts, maxRows int) course {
 	case f.committed > c.next:
 		// The store is older than the group: it was restored, or is new.
 		c.careful = f.committed
-	case f.committed == c.next && !f.foreign, !f.known && f.committed < 0:
-		// Nothing was in flight.
+	case !f.known && f.committed < 0:
+		// Nothing was ever in flight.
 	default:
-		// The group forgot what was in flight, or what was in flight is stored and a commit may have come late.
+		// The group forgot what was in flight, or what was in flight is stored. Or it says that nothing was, which a
+		// confirmation may say that came late, over the intent that followed it.
 		c.careful = min(f.end, c.next+int64(carefulBatches*maxRows))
 	}
 	c.careful = max(c.careful, f.intent.until)
@@ -130,7 +130,6 @@ func (p *partition) learn(ctx context.Context) (facts, error) {
 		return f, stop(UnknownIntent, "%v: %q", err, metadata)
 	case err != nil:
 		p.log.Warn("ingest ignores commit metadata", "error", err, "metadata", metadata)
-		f.foreign = true
 	}
 	err = p.retry(ctx, p.stored, func() (err error) {
 		f.newest, f.known, err = p.newest(ctx)
