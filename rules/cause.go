@@ -105,6 +105,9 @@ func (j *judge) unfinished(c *copyOf, after string, grew bool) {
 	first, again := c.earlier.run, c.later.run
 	l := j.pulse.of(j.history.Subject.Namespace, first, again.Begin())
 	switch {
+	case l.state == alive && !grew && c.timeout == "" && j.pulse.mayHaveRestarted(j.history.Subject.Namespace, first, again):
+		c.cause = workerLost
+		c.why = fmt.Sprintf("Nothing was heard of that run or its worker after %s until the same task was delivered to that worker again at %s (%s), as when it was killed and started again under its name, and", clock(first.LastSeen()), clock(again.Begin()), after)
 	case l.state == alive:
 		c.cause = redeliveredWhileRunning
 		c.why = fmt.Sprintf("While that run had not ended and its worker was alive (last heard of at %s), the same task was delivered again at %s (%s), and", clock(l.lastHeard), clock(again.Begin()), after)

@@ -82,6 +82,19 @@ func (p pulse) of(namespace string, r *history.Run, t time.Time) life {
 	return l
 }
 
+// mayHaveRestarted reports whether the process that held first may have been another one than that of again, a later
+// run of the same worker: no process id tells, and nothing was heard of the worker in between, so that all its later
+// signs of life may be the second process's. Process 1 is the first of any container.
+func (p pulse) mayHaveRestarted(namespace string, first, again *history.Run) bool {
+	told := first.PID > 1 && again.PID > 1
+	if first.Worker != again.Worker || told || again.Begin().Sub(first.LastSeen()) < minSilence {
+		return false
+	}
+	return !slices.ContainsFunc(p.process(namespace, first), func(s history.Signal) bool {
+		return s.Last.After(first.LastSeen()) && s.First.Before(again.Begin())
+	})
+}
+
 // idleAfter gives the first time after t at which the process that held r said that it was running nothing.
 func (p pulse) idleAfter(namespace string, r *history.Run, t time.Time) time.Time {
 	for _, s := range p.process(namespace, r) {
