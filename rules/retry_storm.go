@@ -71,8 +71,8 @@ func (j *judge) retryLoop(id string, retries, densest []*event.Event) finding.Fi
 		Evidence:    []finding.Evidence{quote(first, "the first of the densest stretch"), quote(last, "the last of it")},
 		Remedy:      "Retry with a back-off that grows, with jitter and a bound; send the task to a dead letter queue when the bound is reached.",
 	}
-	f.Explanation = fmt.Sprintf("The task id %s retried %d times between %s and %s; up to %d in a minute are usual for no task that backs off.",
-		id, len(densest), clock(first.Time), clock(last.Time), j.config.RetryLoop.Retries-1)
+	f.Explanation = fmt.Sprintf("The task id %s retried %d times between %s and %s; a task that backs off retries fewer than %d times in %s.",
+		id, len(densest), clock(first.Time), clock(last.Time), j.config.RetryLoop.Retries, span(j.config.RetryLoop.Within))
 	if t := errorType(last); t != "" {
 		f.Explanation += fmt.Sprintf(" The last of them failed with %s.", t)
 	}

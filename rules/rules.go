@@ -179,14 +179,14 @@ func (e *Engine) look(ctx context.Context, at moment) (more bool, err error) {
 		next[of] = to
 		more = more || to < end
 	}
+	due, err := e.due(ctx, at)
+	if err != nil {
+		return false, err
+	}
 	if len(next) > 0 {
 		if err := e.store.SaveCursor(ctx, cursorName, next); err != nil {
 			return false, fmt.Errorf("move the rules' cursor: %w", err)
 		}
-	}
-	due, err := e.due(ctx, at)
-	if err != nil {
-		return false, err
 	}
 	if !more && !due {
 		if err := e.populations(ctx, at); err != nil {
