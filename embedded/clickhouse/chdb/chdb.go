@@ -19,15 +19,18 @@ import (
 	"github.com/ebitengine/purego"
 )
 
+// runFunc is the form of the functions that run a statement with parameters.
+type runFunc = func(conn unsafe.Pointer, sql *byte, sqlLen uint64, format *byte, formatLen uint64, names, nameLens, values, valueLens unsafe.Pointer, count uint64) unsafe.Pointer
+
 // Library is a loaded libchdb. Its methods may be called from any goroutine.
 type Library struct {
 	connect           func(argc int32, argv unsafe.Pointer) unsafe.Pointer
 	closeConn         func(conn unsafe.Pointer)
-	query             func(conn unsafe.Pointer, sql *byte, sqlLen uint64, format *byte, formatLen uint64, names, nameLens, values, valueLens unsafe.Pointer, count uint64) unsafe.Pointer
-	streamQuery       func(conn unsafe.Pointer, sql *byte, sqlLen uint64, format *byte, formatLen uint64, names, nameLens, values, valueLens unsafe.Pointer, count uint64) unsafe.Pointer
+	query             runFunc
+	streamQuery       runFunc
 	streamFetch       func(conn, stream unsafe.Pointer) unsafe.Pointer
 	streamCancel      func(conn, stream unsafe.Pointer)
-	streamInsert      func(conn unsafe.Pointer, sql *byte, sqlLen uint64, format *byte, formatLen uint64, names, nameLens, values, valueLens unsafe.Pointer, count uint64) unsafe.Pointer
+	streamInsert      runFunc
 	insertAppend      func(stream unsafe.Pointer, data *byte, length uint64) int32
 	insertDone        func(stream unsafe.Pointer) unsafe.Pointer
 	insertCancel      func(stream unsafe.Pointer)

@@ -40,13 +40,18 @@ func (c *Conn) Exec(sql string, parameters ...Parameter) error {
 
 // Query runs a statement and gives its whole answer, in the format that the statement or else the caller names.
 func (c *Conn) Query(sql, format string, parameters ...Parameter) ([]byte, error) {
+	return c.library.take(c.run(c.library.query, sql, format, parameters))
+}
+
+// run calls one of the functions that run a statement.
+func (c *Conn) run(f runFunc, sql, format string, parameters []Parameter) unsafe.Pointer {
 	p := pack(parameters)
 	defer p.release()
-	result := c.library.query(c.engine(), text(sql), uint64(len(sql)), text(format), uint64(len(format)),
+	result := f(c.engine(), text(sql), uint64(len(sql)), text(format), uint64(len(format)),
 		p.names, p.nameLens, p.values, p.valueLens, p.count)
 	runtime.KeepAlive(sql)
 	runtime.KeepAlive(format)
-	return c.library.take(result)
+	return result
 }
 
 // Stream is the answer of a running statement, fetched part by part.
@@ -58,12 +63,7 @@ type Stream struct {
 
 // Stream starts a statement. The caller closes the stream before anything else is done on the connection.
 func (c *Conn) Stream(sql, format string, parameters ...Parameter) (*Stream, error) {
-	p := pack(parameters)
-	defer p.release()
-	handle := c.library.streamQuery(c.engine(), text(sql), uint64(len(sql)), text(format), uint64(len(format)),
-		p.names, p.nameLens, p.values, p.valueLens, p.count)
-	runtime.KeepAlive(sql)
-	runtime.KeepAlive(format)
+	handle := c.run(c.library.streamQuery, sql, format, parameters)
 	if handle == nil {
 		return nil, &Error{"the engine gave no result"}
 	}
@@ -115,12 +115,7 @@ type Insert struct {
 
 // Insert starts an INSERT statement that ends before its data and names no format.
 func (c *Conn) Insert(sql, format string, parameters ...Parameter) (*Insert, error) {
-	p := pack(parameters)
-	defer p.release()
-	handle := c.library.streamInsert(c.engine(), text(sql), uint64(len(sql)), text(format), uint64(len(format)),
-		p.names, p.nameLens, p.values, p.valueLens, p.count)
-	runtime.KeepAlive(sql)
-	runtime.KeepAlive(format)
+	handle := c.run(c.library.streamInsert, sql, format, parameters)
 	if handle == nil {
 		return nil, &Error{"the engine gave no insert"}
 	}
