@@ -1,7 +1,6 @@
 package web
 
 import (
-	"errors"
 	"strconv"
 	"time"
 
@@ -45,13 +44,4 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		s.metrics.seconds.WithLabelValues(route).Observe(time.Since(start).Seconds())
 		return nil
 	}
-}
-
-// statusOf is the status that an error of echo's own stands for.
-func statusOf(err error) (int, bool) {
-	var e *echo.HTTPError
-	if errors.As(err, &e) {
-		return e.Code, true
-	}
-	return 0, false
 }

@@ -57,6 +57,15 @@ func problemOf(err error) *problem {
 		Message: "ClickHouse does not answer. Events wait in Kafka and nothing is lost; this page comes back by itself when the store does.", cause: err}
 }
 
+// statusOf is the status that an error of echo's own stands for.
+func statusOf(err error) (int, bool) {
+	var e *echo.HTTPError
+	if errors.As(err, &e) {
+		return e.Code, true
+	}
+	return 0, false
+}
+
 // answerError is the one place where errors become answers and, when they are the server's, log lines.
 func (s *Server) answerError(err error, c echo.Context) {
 	if c.Response().Committed || errors.Is(err, context.Canceled) && c.Request().Context().Err() != nil {
