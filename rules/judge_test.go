@@ -337,3 +337,14 @@ func TestTimeoutIsNamed(t *testing.T) {
 		}
 	}
 }
+
+func TestSpan(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0 ms", 25 * time.Millisecond: "25 ms", 9300 * time.Millisecond: "9.3 s", time.Minute: "1 m", 70 * time.Second: "1 m 10 s",
+		time.Hour: "1 h", time.Hour + time.Second: "1 h 0 m 1 s", 90 * time.Minute: "1 h 30 m", -time.Minute: "-1 m",
+	} {
+		if got := span(d); got != want {
+			t.Errorf("%s: %q, want %q", d, got, want)
+		}
+	}
+}

@@ -21,7 +21,7 @@ func quote(e *event.Event, says string) finding.Evidence {
 // clock writes a moment with its zone, to the millisecond.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000Z") }
 
-// span writes a duration as a person would: 9.3 s, 1 h 0 m 1 s.
+// span writes a duration as a person would: 9.3 s, 3 m, 1 h 0 m 1 s.
 func span(d time.Duration) string {
 	if d < 0 {
 		return "-" + span(-d)
@@ -40,7 +40,11 @@ func span(d time.Duration) string {
 	if m := d / time.Minute % 60; m > 0 || len(parts) > 0 {
 		parts = append(parts, fmt.Sprintf("%d m", m))
 	}
-	return strings.Join(append(parts, fmt.Sprintf("%d s", d/time.Second%60)), " ")
+	parts = append(parts, fmt.Sprintf("%d s", d/time.Second%60))
+	for strings.HasPrefix(parts[len(parts)-1], "0 ") {
+		parts = parts[:len(parts)-1]
+	}
+	return strings.Join(parts, " ")
 }
 
 // sameDay leaves out the date of moments on the day that was named last, so that a text reads as it would be told.
