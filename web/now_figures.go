@@ -30,8 +30,12 @@ func ranked(counts map[string]int) []tally {
 	return list
 }
 
+// topTasks names the tasks with the largest counts, and one more rather than to speak of one other.
 func topTasks(counts map[string]int, most int) string {
 	list := ranked(counts)
+	if len(list) == most+1 {
+		most++
+	}
 	named := list[:min(most, len(list))]
 	var parts []string
 	for _, t := range named {
