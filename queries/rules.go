@@ -27,9 +27,17 @@ func (s *Store) Confirmed(ctx context.Context) (event.Cursor, error) {
 	return cursor, nil
 }
 
-// FirstChange gives the lowest offset at or after from at which a key changed, false when there is none.
-func (s *Store) FirstChange(ctx context.Context, of event.PartitionID, from int64) (int64, bool, error) {
-	return selectOne[int64](ctx, s, "rules/first_change", params{"topic": of.Topic, "partition": of.Partition, "from": from})
+// NextStretch gives the offset at or after from at which the next key changed, and when the oldest of at most most offsets
+// of changes from there on reached Kafka; false when no key changed before end.
+func (s *Store) NextStretch(ctx context.Context, of event.PartitionID, from, end int64, most int) (first int64, oldest time.Time, any bool, err error) {
+	type row struct {
+		First   int64     `ch:"first"`
+		Oldest  time.Time `ch:"oldest"`
+		Changes uint64    `ch:"changes"`
+	}
+	r, _, err := selectOne[row](ctx, s, "rules/next_stretch", params{"topic": of.Topic, "partition": of.Partition,
+		"from": from, "end": end, "most": int64(most)})
+	return r.First, known(r.Oldest), r.Changes > 0, err
 }
 
 // Changed gives, for the keys that changed in a stretch of one partition, the subjects that may be in trouble, and the
@@ -56,7 +64,7 @@ func (s *Store) Changed(ctx context.Context, q history.Stretch) (suspects []hist
 		names, after = append(names, name), append(after, d.Seconds())
 	}
 	rows, err := selectAll[row](ctx, s, "rules/changed", params{
-		"topic": q.Of.Topic, "partition": q.Of.Partition, "from": q.From, "to": q.To, "until": q.Until,
+		"topic": q.Of.Topic, "partition": q.Of.Partition, "from": q.From, "to": q.To, "since": q.Since, "until": q.Until,
 		"loop_retries": uint64(q.LoopRetries), "tasks": names, "stuck_after": after, "stuck_after_rest": q.StuckAfterRest.Seconds(),
 		"keyless": keyless > 0,
 	})

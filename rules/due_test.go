@@ -143,3 +143,12 @@ func TestFindingOutlivesItsEvents(t *testing.T) {
 		t.Errorf("less of it is seen: %+v", f)
 	}
 }
+
+// What was long on its way to the rules is judged like any other: a topic that was read late, or a store filled again.
+func TestBacklog(t *testing.T) {
+	b := newBench(t, DefaultConfig())
+	b.add(historytest.Events(t, "0 started a w=w1 r=0\n1 succeeded a w=w1 r=0\n2 started b w=w1 r=0\n3 succeeded b w=w1 r=0")...)
+	if f := b.look(historytest.At(30 * 86400)); f.Rule != RepeatedEffect || f.Effects != 2 {
+		t.Errorf("a month later: found %+v", f)
+	}
+}

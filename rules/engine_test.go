@@ -2,8 +2,10 @@ package rules_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -211,5 +213,36 @@ func TestRun(t *testing.T) {
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// Of a key with more events than are read at once the newest are judged, the finding says so, and what was found about the
+// older ones stays.
+func TestCutHistory(t *testing.T) {
+	f := &feed{store: querytest.Store(t)}
+	config := rules.DefaultConfig()
+	config.MaxKeyEvent = 10
+	engine, err := rules.New(config, f.store, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.add(t, historytest.Events(t, "0 effect a w=w1 name=mail\n1 succeeded a w=w1\n2 effect b w=w1 name=mail\n3 succeeded b w=w1")...)
+	if got := evaluateAt(t, engine, 10)[rules.RepeatedEffect]; got.Effects != 2 || got.Fields["truncated"] != nil {
+		t.Fatalf("whole: %+v", got)
+	}
+	for second := range 12 {
+		at := strconv.Itoa(20 + second)
+		f.add(t, historytest.Events(t, at+" succeeded c"+at+" w=w1 task=other")...)
+	}
+	found, err := engine.Evaluate(t.Context(), historytest.At(100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, f := range found {
+		got[f.Title] = fmt.Sprintf("%s truncated=%v", f.State, f.Fields["truncated"])
+	}
+	if diff := cmp.Diff(map[string]string{"mail twice for order:1": "open truncated=<nil>", "other 10 times for order:1": "open truncated=true"}, got); diff != "" {
+		t.Error(diff)
 	}
 }

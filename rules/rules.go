@@ -43,8 +43,9 @@ type Changes interface {
 	SaveCursor(ctx context.Context, name string, at event.Cursor) error
 	// Confirmed gives the next offset by partition up to which the ledger proves that the store has everything.
 	Confirmed(ctx context.Context) (event.Cursor, error)
-	// FirstChange gives the lowest offset at or after from that changed a key, or false when there is none.
-	FirstChange(ctx context.Context, of event.PartitionID, from int64) (int64, bool, error)
+	// NextStretch gives the offset at or after from at which the next key changed, and when the oldest of at most most
+	// offsets of changes from there on reached Kafka; false when no key changed before end.
+	NextStretch(ctx context.Context, of event.PartitionID, from, end int64, most int) (first int64, oldest time.Time, any bool, err error)
 	// Changed gives, for the keys that changed in a stretch, the subjects that may be in trouble, and the tasks that have
 	// no end, or that were noted to have none.
 	Changed(ctx context.Context, q history.Stretch) (suspects []history.Subject, tasks []history.Pending, err error)
@@ -198,15 +199,16 @@ func (e *Engine) look(ctx context.Context, at moment) (more bool, err error) {
 
 // partition judges the keys that changed in a stretch of one partition, and tells where it ended.
 func (e *Engine) partition(ctx context.Context, of event.PartitionID, from, end int64, at moment) (int64, error) {
-	first, any, err := e.store.FirstChange(ctx, of, from)
+	first, oldest, any, err := e.store.NextStretch(ctx, of, from, end, e.config.BatchSize)
 	if err != nil {
-		return 0, fmt.Errorf("find the first change of %s/%d: %w", of.Topic, of.Partition, err)
+		return 0, fmt.Errorf("find the next change of %s/%d: %w", of.Topic, of.Partition, err)
 	}
-	if !any || first >= end {
+	if !any {
 		return end, nil
 	}
+	since := e.since(oldest, at)
 	to := min(end, first+int64(e.config.BatchSize))
-	suspects, tasks, err := e.store.Changed(ctx, history.Stretch{Of: of, From: first, To: to, Until: at.limit(),
+	suspects, tasks, err := e.store.Changed(ctx, history.Stretch{Of: of, From: first, To: to, Since: since, Until: at.limit(),
 		LoopRetries: e.config.RetryLoop.Retries, StuckAfter: e.config.stuckAfterByTask(), StuckAfterRest: e.config.StuckAfter})
 	if err != nil {
 		return 0, fmt.Errorf("read the changed keys: %w", err)
@@ -215,7 +217,7 @@ func (e *Engine) partition(ctx context.Context, of event.PartitionID, from, end 
 	if err := e.store.SavePending(ctx, tasks); err != nil {
 		return 0, fmt.Errorf("note the tasks without an end: %w", err)
 	}
-	_, err = e.judgeAll(ctx, suspects, e.since(at), at)
+	_, err = e.judgeAll(ctx, suspects, since, at)
 	return to, err
 }
 
@@ -287,7 +289,7 @@ func (e *Engine) judgeChunk(ctx context.Context, subjects []history.Subject, sin
 	if err != nil {
 		return nil, fmt.Errorf("read histories: %w", err)
 	}
-	came := judgement{since: e.since(at), now: at.now}
+	came := judgement{since: since, now: at.now}
 	for _, s := range subjects {
 		past := events[s]
 		if at.past {
@@ -316,13 +318,14 @@ func (e *Engine) judgeChunk(ctx context.Context, subjects []history.Subject, sin
 	return came.tasks, nil
 }
 
-// since is the arrival time from which on a key's past is read: the look-back for the effects, and as much again for the
-// runs that did them.
-func (e *Engine) since(at moment) time.Time {
+// since is the arrival time from which on the past of keys is read whose oldest change arrived then: the look-back for the
+// effects, and as much again for the runs that did them. It does not go by the clock: what was long on its way is judged
+// like any other.
+func (e *Engine) since(oldest time.Time, at moment) time.Time {
 	if at.past {
 		return time.Time{}
 	}
-	return at.now.Add(-2*e.config.longestLookBack() - 24*time.Hour)
+	return oldest.Add(-2*e.config.longestLookBack() - 24*time.Hour)
 }
 
 func (e *Engine) signals(ctx context.Context, h *history.History) ([]history.Signal, error) {

@@ -10,6 +10,7 @@ import (
 type Stretch struct {
 	Of             event.PartitionID
 	From, To       int64                    // To is excluded
+	Since          time.Time                // events that reached Kafka before count for nothing
 	Until          time.Time                // events that happened later count for nothing
 	LoopRetries    int                      // a task id with so many retries is suspect
 	StuckAfter     map[string]time.Duration // by task, how long after it was due a task without an end is stuck
