@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -87,7 +88,11 @@ func (e *environment) load(base func(*config.Config), flags map[string]string) (
 			given[path] = text
 		}
 	}
-	return config.Load(config.Source{File: e.configFile, Getenv: e.getenv, Base: base, Flags: given})
+	c, err := config.Load(config.Source{File: e.configFile, Getenv: e.getenv, Base: base, Flags: given})
+	if wrong := new(config.Error); errors.As(err, &wrong) && wrong.Origin == config.CommandLine {
+		err = usageError{err}
+	}
+	return c, err
 }
 
 // logger writes as the configuration says, to standard error.

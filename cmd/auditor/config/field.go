@@ -79,9 +79,12 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
+// CommandLine is the Origin of what a flag has set.
+const CommandLine = "command line"
+
 // Error is what is wrong with one field: where it was set, its name, and what is allowed.
 type Error struct {
-	Origin string // auditor.yaml:12, AUDITOR_LISTEN, --listen; empty when nothing set the field
+	Origin string // auditor.yaml:12, AUDITOR_LISTEN, CommandLine; empty when nothing set the field
 	Field  string // empty when no single field is at fault
 	Reason string
 }

@@ -88,9 +88,9 @@ func loadFlags(c *Config, flags map[string]string, origins map[string]string) er
 			continue
 		}
 		if err := setText(f.value, text); err != nil {
-			errs = append(errs, &Error{"command line", f.path, err.Error()})
+			errs = append(errs, &Error{CommandLine, f.path, err.Error()})
 		}
-		origins[f.path] = "command line"
+		origins[f.path] = CommandLine
 	}
 	return errors.Join(errs...)
 }

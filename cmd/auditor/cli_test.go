@@ -1,0 +1,33 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+)
+
+// Scripts and supervisors tell a command line that makes no sense from what went wrong.
+func TestExitCodes(t *testing.T) {
+	for _, test := range []struct {
+		line string
+		want int
+	}{
+		{"--help", 0},
+		{"version", 0},
+		{"config check", 0},
+		{"", 2},
+		{"runn", 2},
+		{"run --lisen 127.0.0.1:1", 2},
+		{"run --roles painter", 2},
+		{"demo --listen nowhere", 2},
+		{"run --embedded --log-level loud", 2},
+		{"--config gone.yaml config check", 1},
+		{"run", 1}, // no server is named
+		{"evaluate gone.jsonl", 1},
+	} {
+		err := run(t.Context(), strings.Fields(test.line), func(string) string { return "" }, strings.NewReader(""), io.Discard, io.Discard)
+		if got := report(err, io.Discard); got != test.want {
+			t.Errorf("auditor %s: exit code %d, want %d (%v)", test.line, got, test.want, err)
+		}
+	}
+}
