@@ -129,6 +129,17 @@ func (s *Store) Signals(ctx context.Context, namespace string, workers []string,
 	return signals, nil
 }
 
+// OldestAttempt gives the first minute in which a retry, or an attempt after one, happened of those that reached Kafka from
+// a time on; false when there are none.
+func (s *Store) OldestAttempt(ctx context.Context, since time.Time) (time.Time, bool, error) {
+	type row struct {
+		Oldest   time.Time `ch:"oldest"`
+		Attempts uint64    `ch:"attempts"`
+	}
+	r, _, err := selectOne[row](ctx, s, "rules/oldest_attempt", params{"since": since})
+	return known(r.Oldest), r.Attempts > 0, err
+}
+
 // Waves gives every second's wave of the tasks of which at least ids came to their next retry within one second.
 func (s *Store) Waves(ctx context.Context, from, until time.Time, ids int) ([]history.Wave, error) {
 	type row struct {

@@ -1,7 +1,9 @@
 package rules
 
 import (
+	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -150,5 +152,28 @@ func TestBacklog(t *testing.T) {
 	b.add(historytest.Events(t, "0 started a w=w1 r=0\n1 succeeded a w=w1 r=0\n2 started b w=w1 r=0\n3 succeeded b w=w1 r=0")...)
 	if f := b.look(historytest.At(30 * 86400)); f.Rule != RepeatedEffect || f.Effects != 2 {
 		t.Errorf("a month later: found %+v", f)
+	}
+}
+
+// A storm of long ago that arrives late is found, too.
+func TestStormOfLongAgo(t *testing.T) {
+	b := newBench(t, DefaultConfig())
+	month := historytest.At(30 * 86400)
+	b.add(historytest.Events(t, "2592000 sent x r=0 eta=9992000")...)
+	if f := b.look(month); f.ID != "" {
+		t.Fatalf("found %+v", f)
+	}
+	var text strings.Builder
+	for id := range 60 {
+		fmt.Fprintf(&text, "0.1 retried t%d w=w1 r=0 key=k%d\n10.1 retried t%d w=w1 r=1 key=k%d\n20.1 retried t%d w=w1 r=2 key=k%d\n20.2 failed t%d w=w1 r=3 key=k%d\n",
+			id, id, id, id, id, id, id, id)
+	}
+	events := historytest.Events(t, text.String())
+	for i := range events {
+		events[i].KafkaTime = month
+	}
+	b.add(events...)
+	if f := b.look(month.Add(time.Minute)); f.Rule != RetryStorm || f.Fields["kind"] != "synchronised" {
+		t.Errorf("found %+v", f)
 	}
 }

@@ -61,6 +61,9 @@ type Pasts interface {
 	Histories(ctx context.Context, subjects []history.Subject, since time.Time, limit int) (map[history.Subject][]event.Event, error)
 	// Signals gives what was heard of the workers from the given time on, in order of time.
 	Signals(ctx context.Context, namespace string, workers []string, from time.Time) ([]history.Signal, error)
+	// OldestAttempt gives the first minute in which a retry, or an attempt after one, happened of those that reached Kafka
+	// from a time on; false when there are none.
+	OldestAttempt(ctx context.Context, since time.Time) (time.Time, bool, error)
 	// Waves gives, for the tasks of which at least ids came to their next retry within one second, every second's wave.
 	Waves(ctx context.Context, from, to time.Time, ids int) ([]history.Wave, error)
 	// Minutes gives what the tasks with at least retries retries did, minute by minute.
@@ -80,10 +83,9 @@ type Findings interface {
 }
 
 const (
-	cursorName     = "rules"
-	chunk          = 100  // histories that are read at once
-	dueAtOnce      = 2000 // due tasks that one look judges
-	populationBack = 2 * time.Hour
+	cursorName = "rules"
+	chunk      = 100  // histories that are read at once
+	dueAtOnce  = 2000 // due tasks that one look judges
 )
 
 // Engine looks at what is new and judges it.
@@ -93,7 +95,7 @@ type Engine struct {
 	log     *slog.Logger
 	metrics *metrics
 
-	populationAt time.Time // when the populations were last judged
+	populations populations
 }
 
 // New makes an engine. It starts nothing.
@@ -190,7 +192,7 @@ func (e *Engine) look(ctx context.Context, at moment) (more bool, err error) {
 		}
 	}
 	if !more && !due {
-		if err := e.populations(ctx, at); err != nil {
+		if err := e.judgePopulations(ctx, at); err != nil {
 			return false, err
 		}
 	}
@@ -206,6 +208,7 @@ func (e *Engine) partition(ctx context.Context, of event.PartitionID, from, end 
 	if !any {
 		return end, nil
 	}
+	e.populations.arrived(oldest)
 	since := e.since(oldest, at)
 	to := min(end, first+int64(e.config.BatchSize))
 	suspects, tasks, err := e.store.Changed(ctx, history.Stretch{Of: of, From: first, To: to, Since: since, Until: at.limit(),
@@ -346,30 +349,4 @@ func (m moment) limit() time.Time {
 		return m.now
 	}
 	return m.now.AddDate(100, 0, 0)
-}
-
-// populations judges the tasks as wholes: at most every ten seconds, for it reads more than what is new.
-func (e *Engine) populations(ctx context.Context, at moment) error {
-	const pause = 10 * time.Second
-	if !at.past && at.now.Sub(e.populationAt) < pause {
-		return nil
-	}
-	from := time.Time{}
-	if !at.past {
-		from = at.now.Add(-populationBack).Truncate(24 * time.Hour)
-	}
-	waves, err := e.store.Waves(ctx, from, at.limit(), e.config.LockStep.Tasks)
-	if err != nil {
-		return fmt.Errorf("read the waves of retries: %w", err)
-	}
-	minutes, err := e.store.Minutes(ctx, from, at.limit(), e.config.RetrySurge.Retries)
-	if err != nil {
-		return fmt.Errorf("read the retries by minute: %w", err)
-	}
-	found := append(synchronised(&e.config, waves), surges(&e.config, minutes)...)
-	if err := e.settle(ctx, judgement{found: found, since: from, now: at.now}); err != nil {
-		return err
-	}
-	e.populationAt = at.now
-	return nil
 }

@@ -1,0 +1,73 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// populations is how far the tasks as wholes have been judged. The zero value has judged nothing.
+type populations struct {
+	judgedAt time.Time // when they were last judged
+	oldest   time.Time // when the oldest change since then reached Kafka; zero when there is none
+}
+
+const (
+	populationPause = 10 * time.Second // between two judgements of the populations: they read more than what is new
+	populationBack  = 2 * time.Hour    // storms that began so long ago may still grow
+)
+
+// arrived notes that changes are there of which the oldest reached Kafka at that time.
+func (p *populations) arrived(oldest time.Time) {
+	if p.oldest.IsZero() || oldest.Before(p.oldest) {
+		p.oldest = oldest
+	}
+}
+
+// judgePopulations judges the tasks as wholes, when there is something new and the last time is long enough ago.
+func (e *Engine) judgePopulations(ctx context.Context, at moment) error {
+	p := &e.populations
+	first := p.judgedAt.IsZero()
+	if !at.past && !first && (p.oldest.IsZero() || at.now.Sub(p.judgedAt) < populationPause) {
+		return nil
+	}
+	from := time.Time{}
+	if !at.past && !first {
+		var err error
+		if from, err = e.populationsFrom(ctx, at.now); err != nil {
+			return err
+		}
+	}
+	waves, err := e.store.Waves(ctx, from, at.limit(), e.config.LockStep.Tasks)
+	if err != nil {
+		return fmt.Errorf("read the waves of retries: %w", err)
+	}
+	surgesFrom := from
+	if !from.IsZero() {
+		surgesFrom = from.Add(-e.config.RetrySurge.Window - e.config.RetrySurge.Base)
+	}
+	minutes, err := e.store.Minutes(ctx, surgesFrom, at.limit(), e.config.RetrySurge.Retries)
+	if err != nil {
+		return fmt.Errorf("read the retries by minute: %w", err)
+	}
+	found := append(synchronised(&e.config, waves), surges(&e.config, minutes)...)
+	if err := e.settle(ctx, judgement{found: found, since: from, now: at.now}); err != nil {
+		return err
+	}
+	e.populations = populations{judgedAt: at.now}
+	return nil
+}
+
+// populationsFrom gives the beginning of the day from which on the populations are judged: of the last hours or, when
+// older retries have only now arrived, of theirs. A finding about a population is about one day.
+func (e *Engine) populationsFrom(ctx context.Context, now time.Time) (time.Time, error) {
+	from := now.Add(-populationBack)
+	oldest, any, err := e.store.OldestAttempt(ctx, e.populations.oldest)
+	if err != nil {
+		return from, fmt.Errorf("find the oldest new retry: %w", err)
+	}
+	if any && oldest.Before(from) {
+		from = oldest
+	}
+	return from.Truncate(24 * time.Hour), nil
+}
