@@ -124,7 +124,7 @@ func (j *judge) repeatedEffect(d deed, of []done) finding.Finding {
 
 func (j *judge) explainRepeat(d deed, of []done, main copyOf, copies []copyOf, keys []string, sameKey bool) string {
 	var b strings.Builder
-	did, again := "did it", "did "+d.effect+" again"
+	did, again := "did "+d.effect, "did it again"
 	if d.effect == "" {
 		did, again = "ran it to success", "ran it to success again"
 	}

@@ -41,14 +41,27 @@ type configCheck struct{}
 
 // Run says that the configuration is good, or everything that is wrong with it.
 func (configCheck) Run(env *environment) error {
-	if _, err := env.load(nil, nil); err != nil {
+	c, err := env.load(nil, nil)
+	if err != nil {
 		return err
 	}
 	what := env.configFile
 	if what == "" {
 		what = "defaults and environment"
 	}
-	_, err := fmt.Fprintf(env.stdout, "%s: good\n", what)
+	if _, err := fmt.Fprintf(env.stdout, "%s: good\n", what); err != nil {
+		return err
+	}
+	var unnamed []string
+	if len(c.Kafka.Brokers) == 0 {
+		unnamed = append(unnamed, "kafka.brokers")
+	}
+	if len(c.ClickHouse.Addresses) == 0 {
+		unnamed = append(unnamed, "clickhouse.addresses")
+	}
+	if len(unnamed) > 0 {
+		_, err = fmt.Fprintf(env.stdout, "no server under %s: run needs --embedded\n", strings.Join(unnamed, " and "))
+	}
 	return err
 }
 

@@ -23,6 +23,7 @@ CREATE TABLE IF NOT EXISTS keyless
 )
 ENGINE = AggregatingMergeTree
 ORDER BY namespace
+TTL toDateTime(kafka_time) + INTERVAL 90 DAY
 SETTINGS non_replicated_deduplication_window = 10000;
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS keyless_view TO keyless AS
