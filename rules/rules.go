@@ -96,6 +96,8 @@ type Engine struct {
 	metrics *metrics
 
 	populations populations
+	completeTo  func(now time.Time) time.Time // nil: now
+	known       time.Time                     // what it came to so far
 }
 
 // New makes an engine. It starts nothing.
@@ -110,13 +112,18 @@ func New(config Config, store Store, log *slog.Logger, registerer prometheus.Reg
 	return &Engine{config: config, store: store, log: log, metrics: m}, nil
 }
 
+// CompleteTo tells the engine how to learn up to when the store has all that happened, as of now: behind a backlog, or
+// while Kafka is away, an end that is not in the store yet is no missing one. A zero time says that nothing is known yet.
+// It must be called before Run.
+func (e *Engine) CompleteTo(f func(now time.Time) time.Time) { e.completeTo = f }
+
 // Run looks at what is new every interval until ctx ends, and then returns nil. A look that fails is tried again: the
 // first failure and the recovery are logged.
 func (e *Engine) Run(ctx context.Context) error {
 	failing := false
 	for {
 		started := time.Now()
-		more, err := e.look(ctx, moment{now: started.UTC()})
+		more, err := e.look(ctx, e.present(started.UTC()))
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -143,7 +150,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // all findings.
 func (e *Engine) Evaluate(ctx context.Context, asOf time.Time) ([]finding.Finding, error) {
 	for {
-		more, err := e.look(ctx, moment{now: asOf.UTC(), past: true})
+		more, err := e.look(ctx, moment{now: asOf.UTC(), known: asOf.UTC(), past: true})
 		if err != nil {
 			return nil, err
 		}
@@ -155,12 +162,28 @@ func (e *Engine) Evaluate(ctx context.Context, asOf time.Time) ([]finding.Findin
 
 // moment is when a look judges. One of the past knows nothing of what came after it, and judges the whole of it.
 type moment struct {
-	now  time.Time
-	past bool
+	now   time.Time
+	known time.Time // up to when all is known that happened; zero: not known yet
+	past  bool
+}
+
+// present is a moment of the present.
+func (e *Engine) present(now time.Time) moment {
+	known := now
+	if e.completeTo != nil {
+		if known = e.completeTo(now); known.After(now) {
+			known = now
+		}
+	}
+	e.known = later(e.known, known) // a record may tell of an older time than the one before it
+	return moment{now: now, known: e.known}
 }
 
 // look judges what is new. It reports whether more is left to be judged at once.
 func (e *Engine) look(ctx context.Context, at moment) (more bool, err error) {
+	if at.known.IsZero() {
+		return false, nil
+	}
 	from, err := e.store.Cursor(ctx, cursorName)
 	if err != nil {
 		return false, fmt.Errorf("read the rules' cursor: %w", err)
@@ -227,7 +250,7 @@ func (e *Engine) partition(ctx context.Context, of event.PartitionID, from, end 
 // due judges the tasks without an end whose time has come, from all that is kept of them: they may have begun long ago.
 // It reports whether more of them are left.
 func (e *Engine) due(ctx context.Context, at moment) (more bool, err error) {
-	tasks, err := e.store.DuePending(ctx, at.now, dueAtOnce)
+	tasks, err := e.store.DuePending(ctx, at.known, dueAtOnce)
 	if err != nil {
 		return false, fmt.Errorf("read the tasks without an end: %w", err)
 	}
@@ -307,7 +330,7 @@ func (e *Engine) judgeChunk(ctx context.Context, subjects []history.Subject, sin
 		if !cut {
 			came.whole = append(came.whole, s)
 		}
-		j := &judge{config: &e.config, history: h, pulse: newPulse(signals, at.limit()), asOf: at.now, cut: cut}
+		j := &judge{config: &e.config, history: h, pulse: newPulse(signals, at.limit()), asOf: at.known, cut: cut}
 		v := j.verdict()
 		came.former = append(came.former, formerly(h)...)
 		came.found, came.tasks = append(came.found, v.findings...), append(came.tasks, v.tasks...)

@@ -270,6 +270,9 @@ func (a *app) startWork(context.Context) error {
 		if err != nil {
 			return err
 		}
+		if a.ingester != nil {
+			judge.CompleteTo((&completeness{status: a.ingester.Status}).at)
+		}
 		work = append(work, judge.Run)
 	}
 	if err := a.serve(); err != nil {

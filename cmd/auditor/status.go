@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	"auditor/event/view"
 	"auditor/ingest"
@@ -32,4 +33,31 @@ func checkKafka(status func() ingest.Status) func(context.Context) error {
 		}
 		return nil
 	}
+}
+
+// completeness says up to when the store has all that happened, for the rules: to the moment at which ingest last saw
+// that nothing was left to read, or to the newest record while something is. A partition that stands still until a
+// person decides does not hold up the judgement of the others.
+type completeness struct {
+	status func() ingest.Status
+	last   time.Time
+}
+
+func (c *completeness) at(now time.Time) time.Time {
+	s := c.status()
+	if !s.Assigned || s.Trouble != "" && len(s.Partitions) == 0 {
+		return c.last
+	}
+	complete := now
+	for _, p := range s.Partitions {
+		upTo := p.Checked
+		if p.Lag > 0 {
+			upTo = p.Newest
+		}
+		if p.Stopped == "" && upTo.Before(complete) {
+			complete = upTo
+		}
+	}
+	c.last = complete
+	return complete
 }
