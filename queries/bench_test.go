@@ -90,7 +90,7 @@ func BenchmarkHistories(b *testing.B) {
 		subjects = append(subjects, history.Subject{BusinessKey: fmt.Sprintf("settle_order:%d", i*397)})
 	}
 	for b.Loop() {
-		events, err := s.Histories(b.Context(), subjects, noon.AddDate(0, -1, 0), 1000)
+		events, err := s.Histories(b.Context(), subjects, history.Extent{Since: noon.AddDate(0, -1, 0), Limit: 1000})
 		if err != nil || len(events) != keys {
 			b.Fatal(len(events), err)
 		}

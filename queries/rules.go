@@ -84,13 +84,13 @@ func (s *Store) Changed(ctx context.Context, q history.Stretch) (suspects []hist
 	return suspects, tasks, nil
 }
 
-// Histories gives the events of each subject that reached Kafka at or after since, at most limit of each, the newest.
-// Events of its tasks that carry no business key are among them.
-func (s *Store) Histories(ctx context.Context, subjects []history.Subject, since time.Time, limit int) (map[history.Subject][]event.Event, error) {
+// Histories gives the events of each subject, as far as the extent reaches. Events of its tasks that carry no business key
+// are among them.
+func (s *Store) Histories(ctx context.Context, subjects []history.Subject, x history.Extent) (map[history.Subject][]event.Event, error) {
 	events := make(map[history.Subject][]event.Event, len(subjects))
 	for _, some := range subjectChunks(subjects) {
 		p := subjectParams(some)
-		p["since"], p["limit"] = since, uint64(limit)
+		p["since"], p["limit"], p["first"] = x.Since, uint64(x.Limit), x.Tasks
 		var of history.Subject
 		extra := map[string]any{"subject_namespace": &of.Namespace, "subject_key": &of.BusinessKey, "subject_task": &of.TaskID}
 		err := eachEvent(ctx, s, "rules/histories", p, extra, func(e event.Event) error {

@@ -14,7 +14,7 @@ import (
 // SubjectEvents gives the events of a subject in order of time, the newest limit of them. Events of its tasks that carry no
 // business key are among them.
 func (p *Pages) SubjectEvents(ctx context.Context, subject history.Subject, limit int) ([]event.Event, error) {
-	found, err := p.store.Histories(ctx, []history.Subject{subject}, time.Time{}, limit)
+	found, err := p.store.Histories(ctx, []history.Subject{subject}, history.Extent{Limit: limit})
 	if err != nil {
 		return nil, err
 	}

@@ -246,3 +246,35 @@ func TestCutHistory(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// Of a key with more events than are read at once, a task that is due is judged by all of its own events, and what was found
+// of it resolves when it ends, though neither is among the newest.
+func TestStuckInCutHistory(t *testing.T) {
+	f := &feed{store: querytest.Store(t)}
+	config := rules.DefaultConfig()
+	config.MaxKeyEvent = 10
+	engine, err := rules.New(config, f.store, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	crowd := func(from int) {
+		for i := range 12 {
+			f.add(t, historytest.Events(t, fmt.Sprintf("%d skipped c%d w=w1", from+i, from+i))...)
+		}
+	}
+	f.add(t, historytest.Events(t, "0 started s w=w1\n0 started u w=w1\n1 succeeded u w=w1")...)
+	crowd(100)
+	found := evaluateAt(t, engine, 1000)
+	if got := found[rules.StuckPending]; len(found) != 1 || got.State != finding.Open || !slices.Equal(got.TaskIDs, []string{"s"}) {
+		t.Fatalf("not among the newest: %+v", found)
+	}
+	crowd(1100)
+	if got := evaluateAt(t, engine, 1200)[rules.StuckPending]; got.State != finding.Open {
+		t.Errorf("it has not ended: %+v", got)
+	}
+	f.add(t, historytest.Events(t, "1300 succeeded s w=w1")...)
+	crowd(1400)
+	if got := evaluateAt(t, engine, 1500)[rules.StuckPending]; got.State != finding.Resolved {
+		t.Errorf("it has ended: %+v", got)
+	}
+}

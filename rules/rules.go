@@ -57,8 +57,8 @@ type Changes interface {
 
 // Pasts tells what happened.
 type Pasts interface {
-	// Histories gives the events of each subject that reached Kafka at or after since, at most limit each, the newest.
-	Histories(ctx context.Context, subjects []history.Subject, since time.Time, limit int) (map[history.Subject][]event.Event, error)
+	// Histories gives the events of each subject, as far as the extent reaches.
+	Histories(ctx context.Context, subjects []history.Subject, x history.Extent) (map[history.Subject][]event.Event, error)
 	// Signals gives what was heard of the workers from the given time on, in order of time.
 	Signals(ctx context.Context, namespace string, workers []string, from time.Time) ([]history.Signal, error)
 	// OldestAttempt gives the first minute in which a retry, or an attempt after one, happened of those that reached Kafka
@@ -243,7 +243,8 @@ func (e *Engine) partition(ctx context.Context, of event.PartitionID, from, end 
 	if err := e.store.SavePending(ctx, tasks); err != nil {
 		return 0, fmt.Errorf("note the tasks without an end: %w", err)
 	}
-	_, err = e.judgeAll(ctx, suspects, since, at)
+	ended := slices.DeleteFunc(tasks, func(t history.Pending) bool { return t.Open })
+	_, err = e.judgeAll(ctx, suspects, reach{since: since, ended: ended}, at)
 	return to, err
 }
 
@@ -266,7 +267,11 @@ func (e *Engine) due(ctx context.Context, at moment) (more bool, err error) {
 			subjects = append(subjects, subject)
 		}
 	}
-	judged, err := e.judgeAll(ctx, subjects, time.Time{}, at)
+	ids := make([]string, len(tasks))
+	for i, t := range tasks {
+		ids[i] = t.PendingTaskID
+	}
+	judged, err := e.judgeAll(ctx, subjects, reach{first: ids}, at)
 	if err != nil {
 		return false, err
 	}
@@ -297,11 +302,18 @@ func departed(noted, judged []history.Pending) []history.Pending {
 	return closed
 }
 
-// judgeAll reads the histories of subjects, as far as they reached Kafka at or after since, and stores what they come to.
-// It tells how every task of theirs stands.
-func (e *Engine) judgeAll(ctx context.Context, subjects []history.Subject, since time.Time, at moment) (tasks []history.Pending, err error) {
+// reach is how far a judgement looks back, and what is known of tasks whose events it may not see.
+type reach struct {
+	since time.Time         // what reached Kafka before is not read
+	first []string          // task ids whose events are read whatever else there is of their subject
+	ended []history.Pending // tasks that were noted to have no end, and have one now
+}
+
+// judgeAll reads the histories of subjects, as far as the reach goes, and stores what they come to. It tells how every task
+// of theirs stands.
+func (e *Engine) judgeAll(ctx context.Context, subjects []history.Subject, r reach, at moment) (tasks []history.Pending, err error) {
 	for some := range slices.Chunk(subjects, chunk) {
-		told, err := e.judgeChunk(ctx, some, since, at)
+		told, err := e.judgeChunk(ctx, some, r, at)
 		if err != nil {
 			return nil, err
 		}
@@ -310,12 +322,12 @@ func (e *Engine) judgeAll(ctx context.Context, subjects []history.Subject, since
 	return tasks, nil
 }
 
-func (e *Engine) judgeChunk(ctx context.Context, subjects []history.Subject, since time.Time, at moment) ([]history.Pending, error) {
-	events, err := e.store.Histories(ctx, subjects, since, e.config.MaxKeyEvent)
+func (e *Engine) judgeChunk(ctx context.Context, subjects []history.Subject, r reach, at moment) ([]history.Pending, error) {
+	events, err := e.store.Histories(ctx, subjects, history.Extent{Since: r.since, Limit: e.config.MaxKeyEvent, Tasks: r.first})
 	if err != nil {
 		return nil, fmt.Errorf("read histories: %w", err)
 	}
-	came := judgement{since: since, now: at.now}
+	came := judgement{ended: r.ended, since: r.since, now: at.now}
 	for _, s := range subjects {
 		past := events[s]
 		if at.past {
@@ -327,7 +339,9 @@ func (e *Engine) judgeChunk(ctx context.Context, subjects []history.Subject, sin
 			return nil, err
 		}
 		cut := len(past) >= e.config.MaxKeyEvent
-		if !cut {
+		if cut {
+			came.cut = append(came.cut, s)
+		} else {
 			came.whole = append(came.whole, s)
 		}
 		j := &judge{config: &e.config, history: h, pulse: newPulse(signals, at.limit()), asOf: at.known, cut: cut}

@@ -18,17 +18,27 @@ const byAuditor = "auditor"
 // judgement is what a number of subjects came to, or the populations.
 type judgement struct {
 	whole  []history.Subject // those of which all that the judgement looks back on was read
+	cut    []history.Subject // those of which only the newest was read
 	former []history.Subject // under which the subjects stood before their key was known
 	found  []finding.Finding
-	tasks  []history.Pending // how every task of the subjects stands
+	tasks  []history.Pending // how every task of the subjects stands, as far as it was read
+	ended  []history.Pending // tasks that have ended, whether they were read or not
 	since  time.Time         // what lies before it may not have been seen, and is left as it is
 	now    time.Time
 }
 
-// ended reports whether f is about a task that was judged and does not wait for its end any more.
-func (j *judgement) ended(f finding.Finding) bool {
-	return f.Rule == StuckPending && slices.ContainsFunc(j.tasks, func(t history.Pending) bool {
+// over reports whether f is about a task that does not wait for its end any more.
+func (j *judgement) over(f finding.Finding) bool {
+	ended := func(t history.Pending) bool {
 		return !t.Open && t.Namespace == f.Namespace && slices.Contains(f.TaskIDs, t.PendingTaskID)
+	}
+	return f.Rule == StuckPending && (slices.ContainsFunc(j.tasks, ended) || slices.ContainsFunc(j.ended, ended))
+}
+
+// sawAll reports whether all was read that f rests on, so that what does not hold now does not hold at all.
+func (j *judgement) sawAll(f finding.Finding) bool {
+	return !f.FirstSeen.Before(j.since) && !slices.ContainsFunc(j.cut, func(s history.Subject) bool {
+		return s.Namespace == f.Namespace && s.BusinessKey == f.BusinessKey && (s.TaskID == "" || slices.Contains(f.TaskIDs, s.TaskID))
 	})
 }
 
@@ -71,12 +81,12 @@ func (e *Engine) settle(ctx context.Context, j judgement) error {
 			e.metrics.findings.WithLabelValues(f.Rule, string(f.Severity)).Inc()
 		}
 	}
-	unresolved, err := e.store.Unresolved(ctx, slices.Concat(j.whole, j.former))
+	unresolved, err := e.store.Unresolved(ctx, slices.Concat(j.whole, j.cut, j.former))
 	if err != nil {
 		return fmt.Errorf("read unresolved findings: %w", err)
 	}
 	for _, f := range unresolved {
-		if holds[f.ID] || f.FirstSeen.Before(j.since) && !j.ended(f) {
+		if holds[f.ID] || !j.sawAll(f) && !j.over(f) {
 			continue
 		}
 		log = append(log, finding.Change{FindingID: f.ID, Time: j.now, From: f.State, To: finding.Resolved, By: byAuditor, Note: goneNote(f, j.former)})

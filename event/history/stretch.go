@@ -16,3 +16,10 @@ type Stretch struct {
 	StuckAfter     map[string]time.Duration // by task, how long after it was due a task without an end is stuck
 	StuckAfterRest time.Duration            // the same for the tasks that StuckAfter does not name
 }
+
+// Extent is how much of the past of subjects is asked for.
+type Extent struct {
+	Since time.Time // events that reached Kafka before are left out
+	Limit int       // of each subject at most so many events, the newest
+	Tasks []string  // ids of which every event comes before all others, whatever the limit leaves out
+}

@@ -1,10 +1,12 @@
 -- name: rules/histories
 -- The events of some subjects, with those of their tasks that carry no business key.
--- params: namespaces Array(String), business_keys Array(String), task_ids Array(String), since DateTime64(6, 'UTC'), limit UInt64
--- returns: every column of events, and the subject it belongs to; the newest of each subject, a row twice where an event
+-- params: namespaces Array(String), business_keys Array(String), task_ids Array(String), since DateTime64(6, 'UTC'),
+--    limit UInt64, first Array(String)
+-- returns: every column of events, and the subject it belongs to; the newest of each subject after all those
+--    of the tasks in first, a row twice where an event
 --    belongs to it in two ways
 -- cost: a key look-up a subject
--- example: {"namespaces": ["", ""], "business_keys": ["order:1", ""], "task_ids": ["", "a1"], "since": "2026-11-01 00:00:00", "limit": 100}
+-- example: {"namespaces": ["", ""], "business_keys": ["order:1", ""], "task_ids": ["", "a1"], "since": "2026-11-01 00:00:00", "limit": 100, "first": ["a1"]}
 WITH
     subjects AS
     (
@@ -30,5 +32,5 @@ SELECT * FROM
     WHERE e.business_key = '' AND e.key_hash IN (SELECT sipHash64(namespace, '', task_id) FROM members)
         AND e.kafka_time >= {since:DateTime64(6, 'UTC')}
 )
-ORDER BY time DESC
+ORDER BY task_id IN {first:Array(String)} DESC, time DESC
 LIMIT {limit:UInt64} BY subject_namespace, subject_key, subject_task
