@@ -55,7 +55,7 @@ func (s *Store) Changed(ctx context.Context, q history.Stretch) (suspects []hist
 		Dues        []time.Time `ch:"dues"`
 		Opens       []bool      `ch:"opens"`
 	}
-	keyless, _, err := selectOne[uint64](ctx, s, "rules/any_keyless", nil)
+	keyless, err := s.anyKeyless(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -66,7 +66,7 @@ func (s *Store) Changed(ctx context.Context, q history.Stretch) (suspects []hist
 	rows, err := selectAll[row](ctx, s, "rules/changed", params{
 		"topic": q.Of.Topic, "partition": q.Of.Partition, "from": q.From, "to": q.To, "since": q.Since, "until": q.Until,
 		"loop_retries": uint64(q.LoopRetries), "tasks": names, "stuck_after": after, "stuck_after_rest": q.StuckAfterRest.Seconds(),
-		"keyless": keyless > 0,
+		"keyless": keyless,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -84,13 +84,23 @@ func (s *Store) Changed(ctx context.Context, q history.Stretch) (suspects []hist
 	return suspects, tasks, nil
 }
 
+// anyKeyless reports whether any event of a task came without a business key, so that such events must be looked for.
+func (s *Store) anyKeyless(ctx context.Context) (bool, error) {
+	n, _, err := selectOne[uint64](ctx, s, "rules/any_keyless", nil)
+	return n > 0, err
+}
+
 // Histories gives the events of each subject, as far as the extent reaches. Events of its tasks that carry no business key
 // are among them.
 func (s *Store) Histories(ctx context.Context, subjects []history.Subject, x history.Extent) (map[history.Subject][]event.Event, error) {
+	keyless, err := s.anyKeyless(ctx)
+	if err != nil {
+		return nil, err
+	}
 	events := make(map[history.Subject][]event.Event, len(subjects))
 	for _, some := range subjectChunks(subjects) {
 		p := subjectParams(some)
-		p["since"], p["limit"], p["first"] = x.Since, uint64(x.Limit), x.Tasks
+		p["since"], p["limit"], p["first"], p["keyless"] = x.Since, uint64(x.Limit), x.Tasks, keyless
 		var of history.Subject
 		extra := map[string]any{"subject_namespace": &of.Namespace, "subject_key": &of.BusinessKey, "subject_task": &of.TaskID}
 		err := eachEvent(ctx, s, "rules/histories", p, extra, func(e event.Event) error {

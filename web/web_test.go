@@ -331,6 +331,16 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// Monitors ask with HEAD.
+func TestHead(t *testing.T) {
+	server := newServer(t, full())
+	for _, path := range []string{"/", "/findings", "/livez", "/readyz", "/api/v1/findings"} {
+		if a := call(t, server, "HEAD", path, ""); a.StatusCode != 200 {
+			t.Errorf("%s: %d", path, a.StatusCode)
+		}
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	server := newServer(t, full(), func(_ *web.Config, o *web.Options) { o.Registerer, o.Gatherer = registry, registry })

@@ -1,12 +1,12 @@
 -- name: rules/histories
 -- The events of some subjects, with those of their tasks that carry no business key.
 -- params: namespaces Array(String), business_keys Array(String), task_ids Array(String), since DateTime64(6, 'UTC'),
---    limit UInt64, first Array(String)
+--    limit UInt64, first Array(String), keyless Bool
 -- returns: every column of events, and the subject it belongs to; the newest of each subject after all those
 --    of the tasks in first, a row twice where an event
 --    belongs to it in two ways
--- cost: a key look-up a subject
--- example: {"namespaces": ["", ""], "business_keys": ["order:1", ""], "task_ids": ["", "a1"], "since": "2026-11-01 00:00:00", "limit": 100, "first": ["a1"]}
+-- cost: a key look-up a subject, and as much again where there are events without a key (keyless)
+-- example: {"namespaces": ["", ""], "business_keys": ["order:1", ""], "task_ids": ["", "a1"], "since": "2026-11-01 00:00:00", "limit": 100, "first": ["a1"], "keyless": true}
 WITH
     subjects AS
     (
@@ -21,7 +21,7 @@ WITH
             AND (namespace, business_key, if(business_key = '', task_id, '')) IN (SELECT namespace, business_key, subject_task FROM subjects)
             AND kafka_time >= {since:DateTime64(6, 'UTC')}
     ),
-    members AS (SELECT DISTINCT namespace, business_key, task_id FROM own WHERE business_key != '')
+    members AS (SELECT DISTINCT namespace, business_key, task_id FROM own WHERE {keyless:Bool} AND business_key != '')
 SELECT * FROM
 (
     SELECT * FROM own
