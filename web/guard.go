@@ -44,9 +44,35 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 			return &problem{Status: http.StatusForbidden, Title: "Not from there",
 				Message: "Another site asked the browser to change something here. Nothing was changed."}
 		}
+		if s.starting() && !asksNoStore(c.Path()) {
+			return &problem{Status: http.StatusServiceUnavailable, Title: "Starting",
+				Message: "Waiting for ClickHouse, or bringing its tables up to date. Events wait in Kafka and nothing is lost; this page comes back by itself when it is done."}
+		}
 		r.Body = http.MaxBytesReader(c.Response(), r.Body, bodyLimit)
 		return next(c)
 	}
+}
+
+// starting reports whether the store can't be asked yet.
+func (s *Server) starting() bool {
+	if s.options.Prepared == nil {
+		return false
+	}
+	select {
+	case <-s.options.Prepared:
+		return false
+	default:
+		return true
+	}
+}
+
+// asksNoStore reports whether a route answers without the store.
+func asksNoStore(route string) bool {
+	switch route {
+	case "/livez", "/readyz", "/metrics", "/static/:file", "/theme":
+		return true
+	}
+	return false
 }
 
 // hostGuard knows the names that this server answers to. A page of another site can have its own name resolve to this

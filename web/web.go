@@ -32,6 +32,10 @@ type Options struct {
 	// the pages know only what the ledger in the store proves.
 	IngestStatus func() []view.Partition
 
+	// Prepared is closed when the store can be asked. Until then every page and call says that the auditor is starting.
+	// nil: it can.
+	Prepared <-chan struct{}
+
 	Checks     []Check               // what readiness rests on
 	Registerer prometheus.Registerer // nil: the server's own metrics are not registered
 	Gatherer   prometheus.Gatherer   // nil: no /metrics

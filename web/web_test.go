@@ -331,6 +331,26 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// Until the store can be asked, pages and calls say so, without asking it; probes and the style sheet answer.
+func TestStarting(t *testing.T) {
+	prepared := make(chan struct{})
+	server := newServer(t, full(), func(_ *web.Config, o *web.Options) { o.Prepared = prepared })
+	for _, path := range []string{"/", "/findings", "/api/v1/findings"} {
+		if a := call(t, server, "GET", path, ""); a.StatusCode != 503 || !strings.Contains(a.body, "bringing its tables up to date") {
+			t.Errorf("%s: %d %s", path, a.StatusCode, a.body)
+		}
+	}
+	for _, path := range []string{"/livez", "/readyz", "/static/app.css"} {
+		if a := call(t, server, "GET", path, ""); a.StatusCode != 200 {
+			t.Errorf("%s: %d", path, a.StatusCode)
+		}
+	}
+	close(prepared)
+	if a := call(t, server, "GET", "/", ""); a.StatusCode != 200 {
+		t.Errorf("prepared: %d", a.StatusCode)
+	}
+}
+
 // Monitors ask with HEAD.
 func TestHead(t *testing.T) {
 	server := newServer(t, full())

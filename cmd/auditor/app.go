@@ -317,6 +317,7 @@ func (a *app) prepareStore(ctx context.Context) error {
 // serve answers HTTP requests. A process without the role web answers probes and metrics only.
 func (a *app) serve() error {
 	options := web.Options{
+		Prepared:   a.prepared,
 		Log:        a.log,
 		Checks:     a.checks(),
 		Registerer: a.registry,
