@@ -16,7 +16,8 @@ type judge struct {
 	history *history.History
 	pulse   pulse
 	asOf    time.Time
-	cut     bool // the history lacks its beginning: only the newest events were read
+	grace   time.Duration // after the last word of a task reached Kafka, before its silence counts
+	cut     bool          // the history lacks its beginning: only the newest events were read
 }
 
 // verdict is what one history comes to.

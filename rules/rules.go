@@ -84,8 +84,7 @@ type Findings interface {
 
 const (
 	cursorName = "rules"
-	chunk      = 100  // histories that are read at once
-	dueAtOnce  = 2000 // due tasks that one look judges
+	chunk      = 100 // histories that are read at once
 )
 
 // Engine looks at what is new and judges it.
@@ -248,60 +247,6 @@ func (e *Engine) partition(ctx context.Context, of event.PartitionID, from, end 
 	return to, err
 }
 
-// due judges the tasks without an end whose time has come, from all that is kept of them: they may have begun long ago.
-// It reports whether more of them are left.
-func (e *Engine) due(ctx context.Context, at moment) (more bool, err error) {
-	tasks, err := e.store.DuePending(ctx, at.known, dueAtOnce)
-	if err != nil {
-		return false, fmt.Errorf("read the tasks without an end: %w", err)
-	}
-	var subjects []history.Subject
-	seen := map[history.Subject]bool{}
-	for _, t := range tasks {
-		subject := t.Subject
-		if t.KnownKey != "" {
-			subject = history.Subject{Namespace: t.Namespace, BusinessKey: t.KnownKey}
-		}
-		if !seen[subject] {
-			seen[subject] = true
-			subjects = append(subjects, subject)
-		}
-	}
-	ids := make([]string, len(tasks))
-	for i, t := range tasks {
-		ids[i] = t.PendingTaskID
-	}
-	judged, err := e.judgeAll(ctx, subjects, reach{first: ids}, at)
-	if err != nil {
-		return false, err
-	}
-	if err := e.store.SavePending(ctx, departed(tasks, judged)); err != nil {
-		return false, fmt.Errorf("close the tasks that are no longer known so: %w", err)
-	}
-	return len(tasks) == dueAtOnce, nil
-}
-
-// departed closes those of the noted tasks that were not judged under the subject they were noted for: their key has
-// become known, or their events are kept no longer. They would be due for ever.
-func departed(noted, judged []history.Pending) []history.Pending {
-	type place struct {
-		history.Subject
-		task string
-	}
-	told := make(map[place]bool, len(judged))
-	for _, t := range judged {
-		told[place{t.Subject, t.PendingTaskID}] = true
-	}
-	var closed []history.Pending
-	for _, t := range noted {
-		if !told[place{t.Subject, t.PendingTaskID}] {
-			t.Open = false
-			closed = append(closed, t)
-		}
-	}
-	return closed
-}
-
 // reach is how far a judgement looks back, and what is known of tasks whose events it may not see.
 type reach struct {
 	since time.Time         // what reached Kafka before is not read
@@ -309,23 +254,29 @@ type reach struct {
 	ended []history.Pending // tasks that were noted to have no end, and have one now
 }
 
-// judgeAll reads the histories of subjects, as far as the reach goes, and stores what they come to. It tells how every task
-// of theirs stands.
-func (e *Engine) judgeAll(ctx context.Context, subjects []history.Subject, r reach, at moment) (tasks []history.Pending, err error) {
-	for some := range slices.Chunk(subjects, chunk) {
-		told, err := e.judgeChunk(ctx, some, r, at)
-		if err != nil {
-			return nil, err
-		}
-		tasks = append(tasks, told...)
-	}
-	return tasks, nil
+// told is what a judgement tells of the tasks of its subjects.
+type told struct {
+	tasks []history.Pending // how each stands, as far as it was read
+	cut   []history.Subject // subjects of which not all was read
 }
 
-func (e *Engine) judgeChunk(ctx context.Context, subjects []history.Subject, r reach, at moment) ([]history.Pending, error) {
+// judgeAll reads the histories of subjects, as far as the reach goes, and stores what they come to.
+func (e *Engine) judgeAll(ctx context.Context, subjects []history.Subject, r reach, at moment) (told, error) {
+	var all told
+	for some := range slices.Chunk(subjects, chunk) {
+		came, err := e.judgeChunk(ctx, some, r, at)
+		if err != nil {
+			return told{}, err
+		}
+		all.tasks, all.cut = append(all.tasks, came.tasks...), append(all.cut, came.cut...)
+	}
+	return all, nil
+}
+
+func (e *Engine) judgeChunk(ctx context.Context, subjects []history.Subject, r reach, at moment) (judgement, error) {
 	events, err := e.store.Histories(ctx, subjects, history.Extent{Since: r.since, Limit: e.config.MaxKeyEvent, Tasks: r.first})
 	if err != nil {
-		return nil, fmt.Errorf("read histories: %w", err)
+		return judgement{}, fmt.Errorf("read histories: %w", err)
 	}
 	came := judgement{ended: r.ended, since: r.since, now: at.now}
 	for _, s := range subjects {
@@ -336,7 +287,7 @@ func (e *Engine) judgeChunk(ctx context.Context, subjects []history.Subject, r r
 		h := history.Build(s, past)
 		signals, err := e.signals(ctx, h)
 		if err != nil {
-			return nil, err
+			return judgement{}, err
 		}
 		cut := len(past) >= e.config.MaxKeyEvent
 		if cut {
@@ -344,18 +295,18 @@ func (e *Engine) judgeChunk(ctx context.Context, subjects []history.Subject, r r
 		} else {
 			came.whole = append(came.whole, s)
 		}
-		j := &judge{config: &e.config, history: h, pulse: newPulse(signals, at.limit()), asOf: at.known, cut: cut}
+		j := &judge{config: &e.config, history: h, pulse: newPulse(signals, at.limit()), asOf: at.known, grace: at.grace(), cut: cut}
 		v := j.verdict()
 		came.former = append(came.former, formerly(h)...)
 		came.found, came.tasks = append(came.found, v.findings...), append(came.tasks, v.tasks...)
 	}
 	if err := e.settle(ctx, came); err != nil {
-		return nil, err
+		return judgement{}, err
 	}
 	if err := e.store.SavePending(ctx, came.tasks); err != nil {
-		return nil, fmt.Errorf("store the tasks without an end: %w", err)
+		return judgement{}, fmt.Errorf("store the tasks without an end: %w", err)
 	}
-	return came.tasks, nil
+	return came, nil
 }
 
 // since is the arrival time from which on the past of keys is read whose oldest change arrived then: the look-back for the
@@ -378,6 +329,14 @@ func (e *Engine) signals(ctx context.Context, h *history.History) ([]history.Sig
 		return nil, fmt.Errorf("read what was heard of the workers: %w", err)
 	}
 	return signals, nil
+}
+
+// grace is how long after the last word of a task reached Kafka further ones may still be on their way, by another path.
+func (m moment) grace() time.Duration {
+	if m.past {
+		return 0
+	}
+	return 10 * time.Second
 }
 
 // limit is the moment after which nothing is known: never, for a look at the present, since a sender's clock may run ahead.

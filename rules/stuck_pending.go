@@ -28,7 +28,7 @@ func (j *judge) stuckPending() (found []finding.Finding, tasks []history.Pending
 				found = append(found, j.stuck(w))
 			}
 			// It stays stuck without a further event; its worker may yet say that it is idle, or be lost.
-			w.Due = j.asOf.Add(max(time.Minute, j.asOf.Sub(w.Since)/4))
+			w.Due = j.asOf.Add(max(recheck, j.asOf.Sub(w.Since)/4))
 		}
 		tasks = append(tasks, w.Pending)
 	}
@@ -39,7 +39,7 @@ func (j *judge) stuckPending() (found []finding.Finding, tasks []history.Pending
 // end was followed by another.
 func (j *judge) waiting(id string) waiting {
 	w := waiting{Pending: history.Pending{Subject: j.history.Subject, PendingTaskID: id}}
-	var expires, eta time.Time
+	var expires, eta, arrived time.Time
 	for _, e := range j.history.Events {
 		if e.TaskID != id {
 			continue
@@ -47,6 +47,7 @@ func (j *judge) waiting(id string) waiting {
 		if w.Task == "" {
 			w.Task = e.Task
 		}
+		arrived = later(arrived, e.KafkaTime)
 		if w.last == nil || e.Type != event.Sent || e.Retries > w.last.Retries {
 			w.last = e
 		}
@@ -77,7 +78,7 @@ func (j *judge) waiting(id string) waiting {
 		w.Open = false // it ended without a word, as a task does that tells its worker to ignore it
 		return w
 	}
-	w.Due = w.Since.Add(j.config.stuckAfter(w.Task))
+	w.Due = later(w.Since.Add(j.config.stuckAfter(w.Task)), arrived.Add(j.grace))
 	return w
 }
 
