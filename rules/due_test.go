@@ -44,6 +44,10 @@ func TestGrace(t *testing.T) {
 		if found, _ := j.stuckPending(); len(found) != want {
 			t.Errorf("%g: %d findings, want %d", second, len(found), want)
 		}
+		j.grace = moment{past: true}.grace()
+		if found, _ := j.stuckPending(); len(found) != 1 {
+			t.Errorf("%g: a file that is judged as of a past moment arrives after it: %d findings", second, len(found))
+		}
 	}
 }
 

@@ -16,7 +16,7 @@ type judge struct {
 	history *history.History
 	pulse   pulse
 	asOf    time.Time
-	grace   time.Duration // after the last word of a task reached Kafka, before its silence counts
+	grace   time.Duration // after the last word of a task reached Kafka, before its silence counts; 0: arrival counts for nothing
 	cut     bool          // the history lacks its beginning: only the newest events were read
 }
 

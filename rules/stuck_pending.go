@@ -78,7 +78,10 @@ func (j *judge) waiting(id string) waiting {
 		w.Open = false // it ended without a word, as a task does that tells its worker to ignore it
 		return w
 	}
-	w.Due = later(w.Since.Add(j.config.stuckAfter(w.Task)), arrived.Add(j.grace))
+	w.Due = w.Since.Add(j.config.stuckAfter(w.Task))
+	if j.grace > 0 {
+		w.Due = later(w.Due, arrived.Add(j.grace))
+	}
 	return w
 }
 
