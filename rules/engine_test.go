@@ -40,9 +40,13 @@ func (f *feed) add(t *testing.T, events ...event.Event) {
 	}
 }
 
-func newEngine(t *testing.T, store rules.Store) *rules.Engine {
+func newEngine(t *testing.T, store rules.Store, change ...func(*rules.Config)) *rules.Engine {
 	t.Helper()
-	engine, err := rules.New(rules.DefaultConfig(), store, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	config := rules.DefaultConfig()
+	for _, f := range change {
+		f(&config)
+	}
+	engine, err := rules.New(config, store, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,12 +191,7 @@ func TestRepeatedLook(t *testing.T) {
 // Run looks until it is told to stop, and takes what comes in meanwhile.
 func TestRun(t *testing.T) {
 	f := &feed{store: querytest.Store(t)}
-	config := rules.DefaultConfig()
-	config.Interval = 100 * time.Millisecond
-	engine, err := rules.New(config, f.store, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := newEngine(t, f.store, func(c *rules.Config) { c.Interval = 100 * time.Millisecond })
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	done := make(chan error)
 	go func() { done <- engine.Run(ctx) }()
@@ -220,12 +219,7 @@ func TestRun(t *testing.T) {
 // older ones stays.
 func TestCutHistory(t *testing.T) {
 	f := &feed{store: querytest.Store(t)}
-	config := rules.DefaultConfig()
-	config.MaxKeyEvent = 10
-	engine, err := rules.New(config, f.store, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := newEngine(t, f.store, func(c *rules.Config) { c.MaxKeyEvent = 10 })
 	f.add(t, historytest.Events(t, "0 effect a w=w1 name=mail\n1 succeeded a w=w1\n2 effect b w=w1 name=mail\n3 succeeded b w=w1")...)
 	if got := evaluateAt(t, engine, 10)[rules.RepeatedEffect]; got.Effects != 2 || got.Fields["truncated"] != nil {
 		t.Fatalf("whole: %+v", got)
@@ -251,12 +245,7 @@ func TestCutHistory(t *testing.T) {
 // of it resolves when it ends, though neither is among the newest.
 func TestStuckInCutHistory(t *testing.T) {
 	f := &feed{store: querytest.Store(t)}
-	config := rules.DefaultConfig()
-	config.MaxKeyEvent = 10
-	engine, err := rules.New(config, f.store, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := newEngine(t, f.store, func(c *rules.Config) { c.MaxKeyEvent = 10 })
 	crowd := func(from int) {
 		for i := range 12 {
 			f.add(t, historytest.Events(t, fmt.Sprintf("%d skipped c%d w=w1", from+i, from+i))...)

@@ -198,3 +198,23 @@ func TestNotStuckWhileItsEndMayBeUnread(t *testing.T) {
 		t.Errorf("all read: %+v", f)
 	}
 }
+
+// Less may be known than when a task was found to be stuck, as after a start with a backlog: its finding stays.
+func TestStuckWhileLessIsKnown(t *testing.T) {
+	b := newBench(t, DefaultConfig())
+	b.add(historytest.Events(t, "0 started a w=w1 r=0")...)
+	if f := b.look(historytest.At(1200)); f.State != finding.Open {
+		t.Fatalf("found %+v", f)
+	}
+	b.add(historytest.Events(t, "1210 sent c r=0")...)
+	if _, err := b.engine.look(t.Context(), moment{now: historytest.At(1220), known: historytest.At(600)}); err != nil {
+		t.Fatal(err)
+	}
+	if f := b.look(historytest.At(1230)); f.State != finding.Open {
+		t.Errorf("less was known: %+v", f)
+	}
+	b.add(historytest.Events(t, "1240 retried a w=w1 r=0\n1250 started a w=w1 r=1")...)
+	if f := b.look(historytest.At(1260)); f.State != finding.Resolved {
+		t.Errorf("it went on: %+v", f)
+	}
+}

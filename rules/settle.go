@@ -27,12 +27,17 @@ type judgement struct {
 	now    time.Time
 }
 
-// over reports whether f is about a task that does not wait for its end any more.
+// over reports whether f, which was not found now, holds no longer. A stuck task must have gone on or ended: that it is not
+// due may only mean that less is known than when it was found, as after a start with a backlog.
 func (j *judgement) over(f finding.Finding) bool {
-	ended := func(t history.Pending) bool {
-		return !t.Open && t.Namespace == f.Namespace && slices.Contains(f.TaskIDs, t.PendingTaskID)
+	if f.Rule != StuckPending {
+		return j.sawAll(f)
 	}
-	return f.Rule == StuckPending && (slices.ContainsFunc(j.tasks, ended) || slices.ContainsFunc(j.ended, ended))
+	moved := func(t history.Pending) bool {
+		return t.Namespace == f.Namespace && slices.Contains(f.TaskIDs, t.PendingTaskID) &&
+			(!t.Open || t.Since.After(f.FirstSeen) || f.BusinessKey == "" && t.BusinessKey != "")
+	}
+	return slices.ContainsFunc(j.tasks, moved) || slices.ContainsFunc(j.ended, moved)
 }
 
 // sawAll reports whether all was read that f rests on, so that what does not hold now does not hold at all.
@@ -86,7 +91,7 @@ func (e *Engine) settle(ctx context.Context, j judgement) error {
 		return fmt.Errorf("read unresolved findings: %w", err)
 	}
 	for _, f := range unresolved {
-		if holds[f.ID] || !j.sawAll(f) && !j.over(f) {
+		if holds[f.ID] || !j.over(f) {
 			continue
 		}
 		log = append(log, finding.Change{FindingID: f.ID, Time: j.now, From: f.State, To: finding.Resolved, By: byAuditor, Note: goneNote(f, j.former)})
