@@ -12,7 +12,8 @@ import (
 
 // Config is how to reach ClickHouse, and how long to keep what is in it.
 type Config struct {
-	Addresses      []string      `yaml:"addresses"` // host:port of the native protocol; tried in order
+	Addresses      []string      `yaml:"addresses"` // host:port; tried in order
+	Protocol       string        `yaml:"protocol"`  // Native or HTTP, which Addresses speak
 	Database       string        `yaml:"database"`  // made when it does not exist
 	Username       string        `yaml:"username"`
 	Password       access.Secret `yaml:"password"`
@@ -25,10 +26,17 @@ type Config struct {
 	RetentionDays  int           `yaml:"retention_days"` // by Kafka timestamp; 0 keeps everything for ever
 }
 
+// The protocols. HTTP is for servers of which only that interface can be reached, and is spoken uncompressed.
+const (
+	Native = "native"
+	HTTP   = "http"
+)
+
 // DefaultConfig is a server on this machine.
 func DefaultConfig() Config {
 	return Config{
 		Addresses:      []string{"127.0.0.1:9000"},
+		Protocol:       Native,
 		Database:       "auditor",
 		Username:       "default",
 		DialTimeout:    5 * time.Second,
@@ -54,6 +62,9 @@ func (c Config) Validate() error {
 		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
 			bad("addresses", "%q must be host:port", a)
 		}
+	}
+	if c.Protocol != Native && c.Protocol != HTTP {
+		bad("protocol", "%q must be %s or %s", c.Protocol, Native, HTTP)
 	}
 	if !plainName.MatchString(c.Database) {
 		bad("database", "%q must be letters, digits and _, at most 64", c.Database)

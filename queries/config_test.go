@@ -27,6 +27,8 @@ func TestValidateNamesTheField(t *testing.T) {
 		{"addresses", func(c *Config) { c.Addresses = nil }},
 		{"addresses", func(c *Config) { c.Addresses = []string{"host"} }},
 		{"addresses", func(c *Config) { c.Addresses = []string{":9000"} }},
+		{"protocol", func(c *Config) { c.Protocol = "" }},
+		{"protocol", func(c *Config) { c.Protocol = "https" }},
 		{"database", func(c *Config) { c.Database = "a; DROP" }},
 		{"database", func(c *Config) { c.Database = "" }},
 		{"password_file", func(c *Config) { c.Password, c.PasswordFile = "a", "b" }},

@@ -40,8 +40,8 @@ import (
 
 // Options are what a store needs beside its configuration.
 type Options struct {
-	// DialContext reaches the embedded engine. When set, the store speaks HTTP over these connections, uncompressed;
-	// otherwise it speaks the native protocol to Config.Addresses.
+	// DialContext reaches the embedded engine. When set, the store speaks HTTP over these connections, whatever
+	// Config.Addresses and Config.Protocol say.
 	DialContext func(ctx context.Context, addr string) (net.Conn, error)
 	Logger      *slog.Logger // nil: silent
 }
@@ -99,11 +99,13 @@ func clientOptions(config Config, opts Options) (*clickhouse.Options, error) {
 		Settings: clickhouse.Settings{"async_insert": 0},
 	}
 	o.ClientInfo.Products = append(o.ClientInfo.Products, struct{ Name, Version string }{"auditor", ""})
-	if opts.DialContext != nil {
+	if opts.DialContext != nil || config.Protocol == HTTP {
 		o.Protocol = clickhouse.HTTP
+		o.Compression = nil
+	}
+	if opts.DialContext != nil {
 		o.Addr = []string{"localhost"} // never looked up; a name that no proxy setting applies to
 		o.DialContext = opts.DialContext
-		o.Compression = nil
 		return o, nil
 	}
 	o.TLS, err = config.TLS.Load()
