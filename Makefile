@@ -1,16 +1,16 @@
 # What is missing is brought by the targets themselves: `make demo` and `make test` need nothing before them but Go, and
-# npm for the embedded engine.
+# npm for the embedded engine; the tests against Apache Kafka need a JDK and Maven.
 
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 ARGS    ?=
 
-.PHONY: demo test build lint libchdb clean
+.PHONY: demo test build lint libchdb testbroker clean
 
 demo: libchdb build ## run everything on this machine, with a shop that gets into trouble; ARGS="--listen ..." is passed on
 	@bin/auditor demo $(ARGS)
 
-test: libchdb ## run every test and say what was skipped, and why; AUDITOR_REQUIRE=all makes each skip a failure
+test: libchdb testbroker ## run every test and say what was skipped, and why; AUDITOR_REQUIRE=all makes each skip a failure
 	@$(GO) run ./internal/testrun -count=1 -timeout=20m ./...
 
 build: ## build bin/auditor
@@ -30,6 +30,17 @@ libchdb:
 		npm ci --prefix embedded/clickhouse --no-audit --no-fund --loglevel=error; \
 	else \
 		echo "npm is missing, which brings libchdb, the embedded ClickHouse engine; or name a copy in AUDITOR_LIBCHDB" >&2; \
+	fi
+
+# Apache Kafka, which the tests run beside the embedded broker: 43 MB, once. AUDITOR_KAFKA_JARS names a copy that is there already.
+testbroker:
+	@cd embedded/kafka/testbroker; \
+	if [ -n "$$AUDITOR_KAFKA_JARS" ] || (cd jars && sha256sum --quiet --check ../jars.sha256) >/dev/null 2>&1; then :; \
+	elif command -v mvn >/dev/null; then \
+		echo "bringing Apache Kafka for the tests (once)"; \
+		rm -rf jars && mvn -B -q -C dependency:copy-dependencies && cd jars && sha256sum --quiet --check ../jars.sha256; \
+	else \
+		echo "Maven is missing, which brings Apache Kafka for the tests; or name a copy in AUDITOR_KAFKA_JARS" >&2; \
 	fi
 
 clean: ## remove what was built; data stays
