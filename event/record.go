@@ -52,6 +52,7 @@ const (
 	ReasonNoEffect       Reason = "no_effect"       // an effect without a name
 	ReasonBadCloudEvent  Reason = "bad_cloudevent"  // an envelope that breaks the CloudEvents specification
 	ReasonBadBatch       Reason = "bad_batch"       // a whole batch of records whose compression or framing is broken
+	ReasonDecoderFailed  Reason = "decoder_failed"  // reading it brought out a defect of the decoder: a panic, or no answer
 )
 
 // Reasons lists every reason.
@@ -59,6 +60,7 @@ var Reasons = []Reason{
 	ReasonEmpty, ReasonTooLarge, ReasonTooMany, ReasonNotJSON, ReasonDuplicateName, ReasonBadUTF8, ReasonTrailingData,
 	ReasonWrongType, ReasonOutOfRange, ReasonTooLong, ReasonUnknownType, ReasonContradiction, ReasonNoTaskID,
 	ReasonNoTime, ReasonImpossibleTime, ReasonNoEffect, ReasonBadCloudEvent, ReasonBadBatch,
+	ReasonDecoderFailed,
 }
 
 // Batch is what one range of offsets of one partition decodes to. It is a pure function of the records. The batches of a

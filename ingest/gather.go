@@ -123,7 +123,7 @@ func (p *partition) cut(upTo int64, rows, bytes int) event.Batch {
 		if e.broken != nil {
 			b.Rejects = append(b.Rejects, *e.broken)
 		} else {
-			events, rejects := p.decoder.Decode(e.Record)
+			events, rejects := p.decode(e.Record)
 			b.Events = append(b.Events, events...)
 			b.Rejects = append(b.Rejects, rejects...)
 		}

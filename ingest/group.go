@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -51,6 +52,8 @@ type Ingester struct {
 	client  *client
 	running atomic.Bool
 	pace    pace
+
+	decoderFailed sync.Once // the first failure is logged
 }
 
 // New checks c, reads the files that it names, and wires an Ingester. It starts and connects nothing.

@@ -199,6 +199,18 @@ func (letters) Decode(r event.Record) (events []event.Event, rejects []event.Rej
 	return events, rejects
 }
 
+// reject gives the newest reject of a position.
+func (s *memoryStore) reject(at event.Position) (found event.Reject) {
+	for _, b := range s.covered(place{at.Topic, at.Partition}) {
+		for _, r := range b.Rejects {
+			if r.Position == at {
+				found = r
+			}
+		}
+	}
+	return found
+}
+
 // expireTokens forgets all deduplication tokens, as a store does after many more inserts.
 func (s *memoryStore) expireTokens() {
 	s.mu.Lock()

@@ -1,0 +1,47 @@
+package ingest
+
+import (
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"auditor/event"
+)
+
+// maxDetail bounds the detail of a reject that ingest itself writes, in bytes.
+const maxDetail = 512
+
+// decode gives a record's events and rejects. Where the decoder breaks its promise, by a panic or with no row at all, the
+// record becomes a reject and keeps its bytes: it would otherwise end every process that comes to it. It may be called from
+// many goroutines at once.
+func (i *Ingester) decode(r event.Record) (events []event.Event, rejects []event.Reject) {
+	defer func() {
+		fault := recover()
+		if fault == nil {
+			return
+		}
+		i.decoderFailed.Do(func() {
+			i.log.Error("the decoder failed on a record, which is kept as a reject; further ones are only counted",
+				"topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "panic", fault, "stack", string(debug.Stack()))
+		})
+		events, rejects = nil, []event.Reject{rejectOf(r, event.ReasonDecoderFailed, fmt.Sprint("the decoder failed: ", fault))}
+	}()
+	events, rejects = i.decoder.Decode(r)
+	if len(events)+len(rejects) == 0 {
+		rejects = []event.Reject{rejectOf(r, event.ReasonDecoderFailed, "the decoder gave neither an event nor a reject")}
+	}
+	return events, rejects
+}
+
+// rejectOf is a reject that stands for all of a record.
+func rejectOf(r event.Record, reason event.Reason, detail string) event.Reject {
+	return event.Reject{
+		Position:  r.Position,
+		KafkaTime: r.Time,
+		Reason:    reason,
+		Detail:    strings.ToValidUTF8(detail[:min(len(detail), maxDetail)], ""),
+		Key:       r.Key,
+		Headers:   r.Headers,
+		Raw:       r.Value,
+	}
+}
