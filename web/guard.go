@@ -69,7 +69,7 @@ func (s *Server) starting() bool {
 // asksNoStore reports whether a route answers without the store.
 func asksNoStore(route string) bool {
 	switch route {
-	case "/livez", "/readyz", "/metrics", "/static/:file", "/theme":
+	case "/livez", "/readyz", "/metrics", "/debug/pprof/*", "/static/:file", "/theme":
 		return true
 	}
 	return false

@@ -39,6 +39,7 @@ type Options struct {
 	Checks     []Check               // what readiness rests on
 	Registerer prometheus.Registerer // nil: the server's own metrics are not registered
 	Gatherer   prometheus.Gatherer   // nil: no /metrics
+	Profiling  bool                  // serve /debug/pprof
 	Version    string                // shown at the foot of the rail
 	Now        func() time.Time      // nil: time.Now
 }
@@ -136,6 +137,9 @@ func (s *Server) routes() *echo.Echo {
 	e.Match(read, "/readyz", s.readyz)
 	if s.options.Gatherer != nil {
 		e.Match(read, "/metrics", echo.WrapHandler(promhttp.HandlerFor(s.options.Gatherer, promhttp.HandlerOpts{})))
+	}
+	if s.options.Profiling {
+		e.Match(read, "/debug/pprof/*", echo.WrapHandler(profiles()))
 	}
 	return e
 }

@@ -382,6 +382,19 @@ auditor_http_requests_total{code="404",route="none"} 1
 	}
 }
 
+// Profiles are served where that is asked for, even while the store can't be used, and under known host names only.
+func TestProfiles(t *testing.T) {
+	starting := make(chan struct{})
+	for _, asked := range []bool{false, true} {
+		server := newServer(t, full(), func(_ *web.Config, o *web.Options) { o.Profiling, o.Prepared = asked, starting })
+		for _, path := range []string{"/debug/pprof/", "/debug/pprof/goroutine?debug=1", "/debug/pprof/heap"} {
+			if a := call(t, server, "GET", path, ""); (a.StatusCode == 200) != asked {
+				t.Errorf("asked for: %t; %s: %d", asked, path, a.StatusCode)
+			}
+		}
+	}
+}
+
 func TestConfig(t *testing.T) {
 	if err := web.DefaultConfig().Validate(); err != nil {
 		t.Error(err)

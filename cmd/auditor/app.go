@@ -322,6 +322,7 @@ func (a *app) serve() error {
 		Checks:     a.checks(),
 		Registerer: a.registry,
 		Gatherer:   a.registry,
+		Profiling:  a.config.Profiling,
 		Version:    version,
 	}
 	if a.ingester != nil {
@@ -361,7 +362,7 @@ func (a *app) only(pages http.Handler) http.Handler {
 		return pages
 	}
 	mux := http.NewServeMux()
-	for _, path := range []string{"/livez", "/readyz", "/metrics"} {
+	for _, path := range []string{"/livez", "/readyz", "/metrics", "/debug/pprof/"} {
 		mux.Handle("GET "+path, pages)
 	}
 	return mux

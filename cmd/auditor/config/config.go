@@ -18,8 +18,9 @@ import (
 
 // Config is everything that can be set.
 type Config struct {
-	Listen     string          `yaml:"listen"` // address of the pages and the API
-	Data       string          `yaml:"data"`   // directory of what the embedded servers keep
+	Listen     string          `yaml:"listen"`    // address of the pages and the API
+	Profiling  bool            `yaml:"profiling"` // whether the program's profiles are served there too
+	Data       string          `yaml:"data"`      // directory of what the embedded servers keep
 	Log        Log             `yaml:"log"`
 	Kafka      ingest.Kafka    `yaml:"kafka"`
 	ClickHouse queries.Config  `yaml:"clickhouse"`

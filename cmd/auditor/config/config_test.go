@@ -105,7 +105,7 @@ func TestErrorsNameFieldAndPlace(t *testing.T) {
 	}{
 		{"unknown key", "kafka:\n  broker: [a:1]\n", nil,
 			[]string{"auditor.yaml:2: kafka.broker: is not a known key; known here are brokers, topics, group, client_id, tls, sasl"}},
-		{"unknown section", "kafkaa:\n  x: 1\n", nil, []string{"auditor.yaml:1: kafkaa: is not a known key; known here are listen, data, log,"}},
+		{"unknown section", "kafkaa:\n  x: 1\n", nil, []string{"auditor.yaml:1: kafkaa: is not a known key; known here are listen, profiling, data, log,"}},
 		{"several at once", "listen: 80\ndata: ''\nlog:\n  level: loud\n", nil, []string{
 			`auditor.yaml:1: listen: must be host:port, such as 127.0.0.1:8080, not "80"`,
 			`auditor.yaml:2: data: must be a directory`,
