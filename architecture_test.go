@@ -83,7 +83,7 @@ var mayImport = map[string][]string{
 }
 
 // testSupport lists packages that only tests import, which may lean on what tests need.
-var testSupport = []string{"embedded/clickhouse/chtest", "queries/querytest", "event/history/historytest"}
+var testSupport = []string{"embedded/clickhouse/chtest", "embedded/clickhouse/testserver", "queries/querytest", "event/history/historytest"}
 
 func isTestSupport(path string) bool {
 	return slices.ContainsFunc(testSupport, func(p string) bool { return within(path, module+"/"+p) })
