@@ -54,10 +54,11 @@ type Config struct {
 // Broker is a running broker.
 type Broker struct {
 	cluster *kfake.Cluster
+	groups  sessions
 	lock    *os.File
 	addr    string
 	stop    context.CancelFunc
-	done    chan struct{} // closed when the retention loop has ended
+	done    chan struct{} // closed when the loop that keeps house has ended
 	once    sync.Once
 	err     error
 }
@@ -84,7 +85,8 @@ func Start(cfg Config) (*Broker, error) {
 	b := &Broker{cluster: cluster, lock: lock, addr: cluster.ListenAddrs()[0], done: make(chan struct{})}
 	ctx, stop := context.WithCancel(context.Background())
 	b.stop = stop
-	go b.retain(ctx)
+	b.groups.watch(cluster)
+	go b.keepHouse(ctx, cfg.Logger)
 	if err := ensureTopics(ctx, cluster, b.addr, cfg); err != nil {
 		return nil, errors.Join(err, b.Stop())
 	}
@@ -106,18 +108,24 @@ func (b *Broker) Stop() error {
 	return b.err
 }
 
-// retain deletes what is older or more than the configuration keeps. The broker itself does so only for topics that were
-// configured one by one.
-func (b *Broker) retain(ctx context.Context) {
+// keepHouse deletes what is older or more than the configuration keeps, which the broker itself does only for topics that
+// were configured one by one, and ends the sessions of group members that are gone.
+func (b *Broker) keepHouse(ctx context.Context, log *slog.Logger) {
 	defer close(b.done)
-	tick := time.NewTicker(retentionEvery)
-	defer tick.Stop()
+	retention, session := time.NewTicker(retentionEvery), time.NewTicker(sessionsEvery)
+	defer retention.Stop()
+	defer session.Stop()
+	b.cluster.ApplyRetention()
 	for {
-		b.cluster.ApplyRetention()
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-retention.C:
+			b.cluster.ApplyRetention()
+		case <-session.C:
+			if err := b.groups.end(ctx, b.cluster, b.addr); err != nil && ctx.Err() == nil {
+				log.Warn("embedded kafka", "error", err)
+			}
 		}
 	}
 }
