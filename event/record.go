@@ -72,6 +72,7 @@ type Batch struct {
 	Last      int64     // last offset covered, inclusive; offsets between that hold no record (aborted, control) count as covered
 	Records   int       // how many records the range held
 	Time      time.Time // Kafka timestamp of the range's last record, UTC; zero when it held none
+	Oldest    time.Time // the earliest Kafka timestamp of its records, UTC; zero when it held none
 	Lost      int64     // how many offsets of the range retention deleted before they were read: events that nobody will see
 	Events    []Event
 	Rejects   []Reject
@@ -93,11 +94,14 @@ type Stored struct {
 	Rejects  []Position // distinct, in no order
 }
 
-// Covered is a partition's newest row in the ledger, the one with the highest Last.
+// Covered is a row of the ledger: a range of offsets whose rows are all in the store.
 type Covered struct {
 	First   int64
 	Last    int64
 	Records int
+	Events  int
+	Rejects int
 	Lost    int64
 	Time    time.Time // as in Batch
+	Oldest  time.Time // as in Batch; zero, too, where it is not known
 }

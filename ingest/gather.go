@@ -130,6 +130,9 @@ func (p *partition) cut(upTo int64, rows, bytes int) event.Batch {
 		bytes -= e.size()
 		b.Records++
 		b.Time = e.Time
+		if b.Oldest.IsZero() || e.Time.Before(b.Oldest) {
+			b.Oldest = e.Time
+		}
 		b.Last = e.last
 		p.chunk.entries = p.chunk.entries[1:]
 	}

@@ -26,6 +26,7 @@ type pace struct {
 	firstRetry  time.Duration // pauses before a request is made again grow from here
 	lastRetry   time.Duration // to here
 	stopped     time.Duration // how often a partition that stands still is looked at
+	progress    time.Duration // how often the other processes are told how far this one is
 }
 
 var defaultPace = pace{
@@ -36,6 +37,7 @@ var defaultPace = pace{
 	firstRetry:  100 * time.Millisecond,
 	lastRetry:   10 * time.Second,
 	stopped:     time.Minute,
+	progress:    5 * time.Second,
 }
 
 // Ingester reads the topics of a configuration into a store.
@@ -50,6 +52,7 @@ type Ingester struct {
 	kafka   *troubles
 	stored  *troubles
 	client  *client
+	journal Journal // nil: nobody is told
 	running atomic.Bool
 	pace    pace
 
@@ -87,6 +90,7 @@ func New(c Config, store Store, decoder Decoder, log *slog.Logger, r prometheus.
 // Status tells where ingest stands. It is safe to call at any time.
 func (i *Ingester) Status() Status {
 	s := i.board.status()
+	s.Topics = i.config.Kafka.Topics
 	s.Trouble = strings.Join(slices.DeleteFunc([]string{i.kafka.String(), i.stored.String()}, func(t string) bool { return t == "" }), "; ")
 	return s
 }
@@ -99,6 +103,13 @@ func (i *Ingester) Run(ctx context.Context) error {
 		return errors.New("ingest: Run was called twice")
 	}
 	defer i.client.close()
+	if i.journal != nil {
+		ctx, cancel := context.WithCancel(ctx)
+		var telling sync.WaitGroup
+		defer telling.Wait()
+		defer cancel()
+		telling.Go(func() { i.tellProgress(ctx) })
+	}
 	counts, ok := i.awaitTopics(ctx)
 	if !ok {
 		return nil
@@ -154,7 +165,7 @@ func (i *Ingester) begin(gen *kafka.Generation, counts map[string]int) map[strin
 			places = append(places, place{topic, int32(a.ID)})
 		}
 	}
-	i.board.begin(g.id, places)
+	i.board.begin(g.id, places, counts)
 	i.log.Info("ingest has its partitions", "generation", g.id, "partitions", len(places))
 	seen := maps.Clone(counts)
 	gen.Start(func(ctx context.Context) {

@@ -12,6 +12,7 @@ import (
 type Status struct {
 	Assigned   bool              // this process is in the group and has been told which partitions are its own, perhaps none
 	Generation int32             // of the group
+	Topics     []string          // that the group reads
 	Trouble    string            // why Kafka or the store can't be used just now; empty when they can
 	Partitions []PartitionStatus // this process's own, by topic and number
 }
@@ -20,6 +21,7 @@ type Status struct {
 type PartitionStatus struct {
 	Topic         string
 	Partition     int32
+	Partitions    int       // how many the topic has
 	Next          int64     // the next offset to read, -1 until that is known
 	HighWatermark int64     // the offset after the partition's last, -1 until that is known
 	LogStart      int64     // the first offset that the partition still holds, -1 until that is known
@@ -43,14 +45,15 @@ type place struct {
 	partition int32
 }
 
-// begin replaces the partitions by those of a new generation.
-func (b *board) begin(generation int32, places []place) {
+// begin replaces the partitions by those of a new generation, of topics with so many partitions.
+func (b *board) begin(generation int32, places []place, counts map[string]int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.assigned, b.generation = true, generation
 	b.partitions = make(map[place]*PartitionStatus, len(places))
 	for _, p := range places {
-		b.partitions[p] = &PartitionStatus{Topic: p.topic, Partition: p.partition, Next: -1, HighWatermark: -1, LogStart: -1}
+		b.partitions[p] = &PartitionStatus{Topic: p.topic, Partition: p.partition, Partitions: max(counts[p.topic], int(p.partition)+1),
+			Next: -1, HighWatermark: -1, LogStart: -1}
 	}
 }
 

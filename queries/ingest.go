@@ -68,6 +68,7 @@ func ledgerBlock(b *event.Batch) []values {
 		{"rejects", []uint32{uint32(len(b.Rejects) + b.StoredRejects)}},
 		{"lost", []int64{b.Lost}},
 		{"kafka_time", []time.Time{storable(b.Time)}},
+		{"oldest", []time.Time{storable(b.Oldest)}},
 	}
 }
 
@@ -104,19 +105,29 @@ func (s *Store) Present(ctx context.Context, topic string, partition int32, firs
 // Newest gives the partition's row in the ledger with the highest last offset; false when there is none. It sees to it that
 // the rules know how far the ledger reaches: ClickHouse, killed just after it took the row, may not have told them.
 func (s *Store) Newest(ctx context.Context, topic string, partition int32) (event.Covered, bool, error) {
-	type row struct {
-		First   int64     `ch:"first"`
-		Last    int64     `ch:"last"`
-		Records uint32    `ch:"records"`
-		Lost    int64     `ch:"lost"`
-		Time    time.Time `ch:"kafka_time"`
-	}
 	p := params{"topic": topic, "partition": partition}
-	r, ok, err := selectOne[row](ctx, s, "store/ledger_newest", p)
+	r, ok, err := selectOne[coveredRow](ctx, s, "store/ledger_newest", p)
 	if err == nil && ok {
 		err = s.exec(ctx, "store/derive_ledger_ends", p)
 	}
-	return event.Covered{First: r.First, Last: r.Last, Records: int(r.Records), Lost: r.Lost, Time: known(r.Time)}, ok, err
+	return r.covered(), ok, err
+}
+
+// coveredRow is a row of the ledger.
+type coveredRow struct {
+	First   int64     `ch:"first"`
+	Last    int64     `ch:"last"`
+	Records uint32    `ch:"records"`
+	Events  uint32    `ch:"events"`
+	Rejects uint32    `ch:"rejects"`
+	Lost    int64     `ch:"lost"`
+	Time    time.Time `ch:"kafka_time"`
+	Oldest  time.Time `ch:"oldest"`
+}
+
+func (r *coveredRow) covered() event.Covered {
+	return event.Covered{First: r.First, Last: r.Last, Records: int(r.Records), Events: int(r.Events), Rejects: int(r.Rejects),
+		Lost: r.Lost, Time: known(r.Time), Oldest: known(r.Oldest)}
 }
 
 // values are one column of a block.

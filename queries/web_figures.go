@@ -84,6 +84,15 @@ func (p *Pages) Ledger(ctx context.Context, from time.Time) ([]view.Ledger, erro
 	}), err
 }
 
+// Progress gives where ingest stands in each partition, in order, as the process that reads it told last.
+func (p *Pages) Progress(ctx context.Context) ([]view.Partition, error) {
+	at, err := p.store.Progress(ctx)
+	return pluck(at, func(p *event.Progress) view.Partition {
+		return view.Partition{Topic: p.Topic, Partition: p.Partition, Next: p.Next, End: p.End, Lag: max(p.End-p.Next, 0),
+			Newest: p.Newest, Checked: p.Checked, Problem: p.Problem}
+	}), err
+}
+
 // Rejects lists rejected records, the newest first.
 func (p *Pages) Rejects(ctx context.Context, f view.RejectFilter) ([]view.Reject, error) {
 	type row struct {

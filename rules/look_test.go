@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -51,7 +52,7 @@ func (b *bench) add(events ...event.Event) {
 // look looks as at that moment, as the running engine does, and gives the one finding there is; none is the zero value.
 func (b *bench) look(at time.Time) finding.Finding {
 	b.Helper()
-	if more, err := b.engine.look(b.Context(), b.engine.present(at)); err != nil || more {
+	if more, err := b.engine.look(b.Context(), b.engine.present(b.Context(), at)); err != nil || more {
 		b.Fatalf("more %t, %v", more, err)
 	}
 	all, err := b.store.AllFindings(b.Context())
@@ -182,7 +183,7 @@ func TestStormOfLongAgo(t *testing.T) {
 func TestNotStuckWhileItsEndMayBeUnread(t *testing.T) {
 	b := newBench(t, DefaultConfig())
 	complete := time.Time{}
-	b.engine.CompleteTo(func(time.Time) time.Time { return complete })
+	b.engine.CompleteTo(func(context.Context, time.Time) time.Time { return complete })
 	b.add(historytest.Events(t, "0 started a w=w1 r=0\n0 started c w=w1 r=0")...)
 	late := historytest.At(3600)
 	if f := b.look(late); f.ID != "" {

@@ -95,8 +95,8 @@ type Engine struct {
 	metrics *metrics
 
 	populations populations
-	completeTo  func(now time.Time) time.Time // nil: now
-	known       time.Time                     // what it came to so far
+	completeTo  func(ctx context.Context, now time.Time) time.Time // nil: now
+	known       time.Time                                          // what it came to so far
 }
 
 // New makes an engine. It starts nothing.
@@ -114,7 +114,7 @@ func New(config Config, store Store, log *slog.Logger, registerer prometheus.Reg
 // CompleteTo tells the engine how to learn up to when the store has all that happened, as of now: behind a backlog, or
 // while Kafka is away, an end that is not in the store yet is no missing one. A zero time says that nothing is known yet.
 // It must be called before Run.
-func (e *Engine) CompleteTo(f func(now time.Time) time.Time) { e.completeTo = f }
+func (e *Engine) CompleteTo(f func(ctx context.Context, now time.Time) time.Time) { e.completeTo = f }
 
 // Run looks at what is new every interval until ctx ends, and then returns nil. A look that fails is tried again: the
 // first failure and the recovery are logged.
@@ -122,7 +122,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	failing := false
 	for {
 		started := time.Now()
-		more, err := e.look(ctx, e.present(started.UTC()))
+		more, err := e.look(ctx, e.present(ctx, started.UTC()))
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -167,10 +167,10 @@ type moment struct {
 }
 
 // present is a moment of the present.
-func (e *Engine) present(now time.Time) moment {
+func (e *Engine) present(ctx context.Context, now time.Time) moment {
 	known := now
 	if e.completeTo != nil {
-		if known = e.completeTo(now); known.After(now) {
+		if known = e.completeTo(ctx, now); known.After(now) {
 			known = now
 		}
 	}

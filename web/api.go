@@ -302,7 +302,7 @@ type apiPartition struct {
 	Missing   int64      `json:"missing"`
 	Judged    int64      `json:"judged_offset"` // the rules have read everything before it
 	Newest    *time.Time `json:"newest"`
-	Lag       *int64     `json:"lag"` // null when ingest runs in another process
+	Lag       *int64     `json:"lag"` // null when no process has told
 	Problem   string     `json:"problem,omitempty"`
 }
 
@@ -335,7 +335,11 @@ func (s *Server) apiStatus(c echo.Context) error {
 		}
 		partitions = append(partitions, p)
 	}
-	partitions = withLag(partitions, s.partitions())
+	read, err := s.partitions(ctx)
+	if err != nil {
+		return err
+	}
+	partitions = withLag(partitions, read)
 	tallies := []apiCount{}
 	for _, n := range counts {
 		tallies = append(tallies, apiCount{n.Rule, n.Severity, n.State, n.Count})

@@ -114,6 +114,7 @@ func TestAPIKeyAndEvents(t *testing.T) {
 
 func TestAPIStatus(t *testing.T) {
 	store := full()
+	store.progress = []view.Partition{{Topic: "t", Lag: 99, Checked: noon}, {Topic: "v", Lag: 3, Checked: noon, Newest: noon}}
 	server := newServer(t, store, func(_ *web.Config, o *web.Options) {
 		o.Version = "1.2.3"
 		o.IngestStatus = func() []view.Partition {
@@ -129,7 +130,7 @@ func TestAPIStatus(t *testing.T) {
 		}
 	}
 	a := call(t, server, "GET", "/api/v1/status", "")
-	if err := json.Unmarshal([]byte(a.body), &got); err != nil || got.Version != "1.2.3" || !got.EvidenceOK || len(got.Partitions) != 2 || *got.Partitions[0].Lag != 7 {
+	if err := json.Unmarshal([]byte(a.body), &got); err != nil || got.Version != "1.2.3" || !got.EvidenceOK || len(got.Partitions) != 3 || *got.Partitions[0].Lag != 7 || *got.Partitions[2].Lag != 3 {
 		t.Errorf("%s %v", a.body, err)
 	}
 }

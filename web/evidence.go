@@ -22,7 +22,7 @@ type evidenceView struct {
 	Reasons    []phrase
 	Rejects    []rejectRow
 	More       string
-	Elsewhere  bool // ingest runs in another process, so its lag is not known here
+	Unheard    bool // no process has told how far it has read
 }
 
 type partitionRow struct {
@@ -67,7 +67,11 @@ func (s *Server) evidencePage(ctx context.Context, r request) (document, error) 
 	if err != nil {
 		return document{}, err
 	}
-	v := evidenceView{Elsewhere: s.options.IngestStatus == nil, Partitions: s.partitionRows(ledger)}
+	partitions, err := s.partitions(ctx)
+	if err != nil {
+		return document{}, err
+	}
+	v := evidenceView{Unheard: len(partitions) == 0, Partitions: s.partitionRows(ledger, partitions)}
 	rejected := 0
 	for _, c := range counts {
 		rejected += c.Count
@@ -79,23 +83,21 @@ func (s *Server) evidencePage(ctx context.Context, r request) (document, error) 
 	if len(rejects) == filter.Limit {
 		v.More = with(r.query, "/evidence", "cursor", rejectCursor(rejects[len(rejects)-1].Reject))
 	}
-	v.Sentence = s.evidenceSentence(ledger, rejected)
+	v.Sentence = s.evidenceSentence(ledger, partitions, rejected)
 	return document{Title: "Evidence", Section: "evidence", Page: "evidence", View: v}, nil
 }
 
 // evidenceSentence says whether all that Kafka holds is in the store.
-func (s *Server) evidenceSentence(ledger []view.Ledger, rejected int) []phrase {
+func (s *Server) evidenceSentence(ledger []view.Ledger, partitions []view.Partition, rejected int) []phrase {
 	var missing, lag int64
 	for _, l := range ledger {
 		missing += l.Missing
 	}
 	unread := phrase{Text: plural(rejected, "record") + " could not be read as an event.", Href: "#rejects"}
-	if s.options.IngestStatus != nil {
-		for _, p := range s.partitions() {
-			lag += p.Lag
-			if p.Problem != "" {
-				return []phrase{{Text: fmt.Sprintf("%s/%d stands still: %s.", visible(p.Topic), p.Partition, visible(p.Problem)), Tone: "warn"}}
-			}
+	for _, p := range partitions {
+		lag += p.Lag
+		if p.Problem != "" {
+			return []phrase{{Text: fmt.Sprintf("%s/%d stands still: %s.", visible(p.Topic), p.Partition, visible(p.Problem)), Tone: "warn"}}
 		}
 	}
 	var out []phrase
@@ -106,7 +108,7 @@ func (s *Server) evidenceSentence(ledger []view.Ledger, rejected int) []phrase {
 		out = []phrase{{Text: "Nothing has been read from Kafka yet."}}
 	case lag > 0:
 		out = []phrase{{Text: "Everything that was read from Kafka is in the store, once; " + plural(int(lag), "record") + " are still to be read."}}
-	case s.options.IngestStatus == nil:
+	case len(partitions) == 0:
 		out = []phrase{{Text: "Everything that was read from Kafka is in the store, once."}}
 	default:
 		out = []phrase{{Text: "Everything that Kafka holds is in the store, once."}}
@@ -117,14 +119,14 @@ func (s *Server) evidenceSentence(ledger []view.Ledger, rejected int) []phrase {
 	return out
 }
 
-func (s *Server) partitionRows(ledger []view.Ledger) []partitionRow {
+func (s *Server) partitionRows(ledger []view.Ledger, partitions []view.Partition) []partitionRow {
 	type id struct {
 		topic     string
 		partition int32
 	}
 	status := map[id]view.Partition{}
 	all := slices.Clone(ledger)
-	for _, p := range s.partitions() {
+	for _, p := range partitions {
 		status[id{p.Topic, p.Partition}] = p
 		same := func(l view.Ledger) bool { return l.Topic == p.Topic && l.Partition == p.Partition }
 		if !slices.ContainsFunc(ledger, same) { // read, but nothing stored yet

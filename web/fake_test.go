@@ -30,6 +30,7 @@ type fake struct {
 	events   []event.Event
 	hits     []view.Hit
 	ledger   []view.Ledger
+	progress []view.Partition
 	rejects  []view.Reject
 	workers  []view.Worker
 	asked    int
@@ -138,6 +139,10 @@ func (f *fake) Workers(ctx context.Context, _ int) ([]view.Worker, error) {
 
 func (f *fake) Ledger(ctx context.Context, _ time.Time) ([]view.Ledger, error) {
 	return f.ledger, f.ask(ctx)
+}
+
+func (f *fake) Progress(ctx context.Context) ([]view.Partition, error) {
+	return f.progress, f.ask(ctx)
 }
 
 func (f *fake) Rejects(ctx context.Context, _ view.RejectFilter) ([]view.Reject, error) {

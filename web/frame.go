@@ -1,10 +1,13 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"auditor/event/finding"
@@ -113,7 +116,11 @@ func (s *Server) evidence(ctx context.Context) evidenceLine {
 	if missing > 0 {
 		return evidenceLine{Text: fmt.Sprintf("evidence is missing: %s", plural(int(missing), "record")), Tone: "warn"}
 	}
-	if partitions := s.partitions(); len(partitions) > 0 {
+	partitions, err := s.partitions(ctx)
+	if err != nil {
+		return evidenceLine{Text: "evidence cannot be read: the store does not answer", Tone: "warn"}
+	}
+	if len(partitions) > 0 {
 		return s.ingestLine(partitions)
 	}
 	if newest.IsZero() {
@@ -122,12 +129,24 @@ func (s *Server) evidence(ctx context.Context) evidenceLine {
 	return evidenceLine{Text: "evidence stored up to " + s.clock(newest), When: s.when(newest)}
 }
 
-// partitions are those that this process reads.
-func (s *Server) partitions() []view.Partition {
-	if s.options.IngestStatus == nil {
-		return nil
+// partitions are all that are read, in order: those that this process reads as it knows them itself, the others as they
+// were told.
+func (s *Server) partitions(ctx context.Context) ([]view.Partition, error) {
+	told, err := ask(ctx, s.cache, "progress", shared, s.store.Progress)
+	if err != nil || s.options.IngestStatus == nil {
+		return told, err
 	}
-	return s.options.IngestStatus()
+	all := s.options.IngestStatus()
+	for _, p := range told {
+		own := func(o view.Partition) bool { return o.Topic == p.Topic && o.Partition == p.Partition }
+		if !slices.ContainsFunc(all, own) {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, func(a, b view.Partition) int {
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return all, nil
 }
 
 // lateAfter is how long ago ingest may have looked for new records before its word is called late.

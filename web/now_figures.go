@@ -200,12 +200,12 @@ func figureText(f float64) string {
 
 func (s *Server) lagFigure(ctx context.Context) figure {
 	fig := figure{Name: "ingest lag", Href: "/evidence"}
-	if s.options.IngestStatus == nil {
-		fig.Says = []phrase{{Text: "ingest runs elsewhere", Tone: "quiet", Href: "/evidence"}}
+	partitions, err := s.partitions(ctx)
+	if err != nil || len(partitions) == 0 {
+		fig.Says = []phrase{{Text: "not known", Tone: "quiet", Href: "/evidence"}}
 		return fig
 	}
 	var lag int64
-	partitions := s.partitions()
 	for _, p := range partitions {
 		lag += p.Lag
 	}

@@ -57,6 +57,8 @@ type Figures interface {
 	Workers(ctx context.Context, limit int) ([]view.Worker, error)
 	// Ledger gives what the ledger proves of the partitions that were written to since from.
 	Ledger(ctx context.Context, from time.Time) ([]view.Ledger, error)
+	// Progress gives where ingest stands in each partition, in order, as the process that reads it told last.
+	Progress(ctx context.Context) ([]view.Partition, error)
 	Rejects(ctx context.Context, filter view.RejectFilter) ([]view.Reject, error)
 	RejectCounts(ctx context.Context) ([]view.RejectCount, error)
 }

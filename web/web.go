@@ -28,8 +28,8 @@ import (
 type Options struct {
 	Log *slog.Logger // nil: discard
 
-	// IngestStatus says where ingest stands in each partition that this process reads. nil: ingest runs elsewhere, and
-	// the pages know only what the ledger in the store proves.
+	// IngestStatus says where ingest stands in each partition that this process reads. nil: ingest runs elsewhere. Of the
+	// partitions that other processes read the pages know what those told through the store.
 	IngestStatus func() []view.Partition
 
 	// Prepared is closed when the store can be asked. Until then every page and call says that the auditor is starting.

@@ -258,23 +258,28 @@ func TestEvidenceLine(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		ledger []view.Ledger
-		status []view.Partition
+		status []view.Partition // of this process
+		told   []view.Partition // by others
 		want   string
 		warn   bool
 	}{
-		{"complete", stored, part(nil), "evidence complete to 11:59:59", false},
-		{"a little behind", stored, part(func(p *view.Partition) { p.Lag, p.Newest = 5, noon.Add(-3*time.Second) }), "evidence complete to 11:59:57", false},
-		{"late", stored, part(func(p *view.Partition) { p.Lag = 1200 }), "evidence is late by 1,200 records: complete to 11:59:00", true},
-		{"not looked for", stored, part(func(p *view.Partition) { p.Checked = noon.Add(-time.Minute) }), "evidence is late: complete to 11:59:00", true},
-		{"not read yet", stored, part(func(p *view.Partition) { p.Checked = time.Time{} }), "evidence is not read yet", true},
-		{"stopped", stored, part(func(p *view.Partition) { p.Problem = "the topic was made anew" }), "evidence stands still in t/0: the topic was made anew", true},
-		{"missing", []view.Ledger{{Topic: "t", Last: 9, Missing: 3}}, part(nil), "evidence is missing: 3 records", true},
-		{"read elsewhere", stored, nil, "evidence stored up to 11:59:00", false},
-		{"nothing yet", nil, nil, "no evidence yet", false},
+		{"complete", stored, part(nil), nil, "evidence complete to 11:59:59", false},
+		{"a little behind", stored, part(func(p *view.Partition) { p.Lag, p.Newest = 5, noon.Add(-3*time.Second) }), nil, "evidence complete to 11:59:57", false},
+		{"late", stored, part(func(p *view.Partition) { p.Lag = 1200 }), nil, "evidence is late by 1,200 records: complete to 11:59:00", true},
+		{"not looked for", stored, part(func(p *view.Partition) { p.Checked = noon.Add(-time.Minute) }), nil, "evidence is late: complete to 11:59:00", true},
+		{"not read yet", stored, part(func(p *view.Partition) { p.Checked = time.Time{} }), nil, "evidence is not read yet", true},
+		{"stopped", stored, part(func(p *view.Partition) { p.Problem = "the topic was made anew" }), nil, "evidence stands still in t/0: the topic was made anew", true},
+		{"missing", []view.Ledger{{Topic: "t", Last: 9, Missing: 3}}, part(nil), nil, "evidence is missing: 3 records", true},
+		{"read elsewhere", stored, nil, part(nil), "evidence complete to 11:59:59", false},
+		{"late elsewhere", stored, nil, part(func(p *view.Partition) { p.Lag = 1200 }), "evidence is late by 1,200 records: complete to 11:59:00", true},
+		{"one stopped elsewhere", stored, part(nil), []view.Partition{{Topic: "t", Partition: 7, Problem: "topic_shorter"}}, "evidence stands still in t/7: topic_shorter", true},
+		{"what was told of our own is older", stored, part(nil), part(func(p *view.Partition) { p.Lag, p.Problem = 9, "old" }), "evidence complete to 11:59:59", false},
+		{"nobody has told", stored, nil, nil, "evidence stored up to 11:59:00", false},
+		{"nothing yet", nil, nil, nil, "no evidence yet", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store := full()
-			store.ledger = c.ledger
+			store.ledger, store.progress = c.ledger, c.told
 			server := newServer(t, store, func(_ *web.Config, o *web.Options) {
 				o.IngestStatus = func() []view.Partition { return c.status }
 			})

@@ -263,6 +263,7 @@ func (a *app) startWork(context.Context) error {
 		if err != nil {
 			return err
 		}
+		a.ingester.Tell(a.store)
 		work = append(work, a.ingester.Run)
 	}
 	if a.has(roleRules) {
@@ -270,9 +271,11 @@ func (a *app) startWork(context.Context) error {
 		if err != nil {
 			return err
 		}
+		complete := &completeness{told: a.store.Progress, log: a.log}
 		if a.ingester != nil {
-			judge.CompleteTo((&completeness{status: a.ingester.Status}).at)
+			complete.status = a.ingester.Status
 		}
+		judge.CompleteTo(complete.at)
 		work = append(work, judge.Run)
 	}
 	if err := a.serve(); err != nil {

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
+	"auditor/event"
 	"auditor/event/view"
 	"auditor/ingest"
 )
@@ -35,29 +37,65 @@ func checkKafka(status func() ingest.Status) func(context.Context) error {
 	}
 }
 
-// completeness says up to when the store has all that happened, for the rules: to the moment at which ingest last saw
-// that nothing was left to read, or to the newest record while something is. A partition that stands still until a
-// person decides does not hold up the judgement of the others.
+// completeness says up to when the store has all that happened, for the rules: to the moment at which every partition was
+// last seen read to its end, or to its newest record while something is left to read. Of the partitions that this process
+// reads it knows that itself; of the others, what the processes that read them told. A partition that stands still until a
+// person decides does not hold up the judgement of the others, and one of which nobody has told anything holds up all.
 type completeness struct {
-	status func() ingest.Status
-	last   time.Time
+	status func() ingest.Status // nil: this process reads nothing
+	told   func(context.Context) ([]event.Progress, error)
+	log    *slog.Logger
+
+	last    time.Time // what it came to
+	waiting bool
 }
 
-func (c *completeness) at(now time.Time) time.Time {
-	s := c.status()
-	if !s.Assigned || s.Trouble != "" && len(s.Partitions) == 0 {
-		return c.last
+func (c *completeness) at(ctx context.Context, now time.Time) time.Time {
+	told, err := c.told(ctx)
+	if err != nil {
+		return c.last // the look that follows fails for the same reason, and says so
+	}
+	if c.status != nil {
+		told = append(told, ingest.Progress(c.status())...)
+	}
+	if complete, ok := completeTo(told, now); ok {
+		c.last, c.waiting = complete, false
+		return complete
+	}
+	if !c.waiting && c.status == nil { // a process that has just begun to read tells in a moment
+		c.log.Info("rules wait until the processes that ingest have told how far they are")
+	}
+	c.waiting = true
+	return c.last
+}
+
+// completeTo is the moment up to which all is read, of what was told: of two words about a partition the later one counts.
+// It is not known as long as nobody has told of a partition.
+func completeTo(told []event.Progress, now time.Time) (time.Time, bool) {
+	if len(told) == 0 {
+		return time.Time{}, false
+	}
+	known := make(map[event.PartitionID]event.Progress, len(told))
+	counts := make(map[string]int)
+	for _, p := range told {
+		known[p.PartitionID] = p
+		counts[p.Topic] = max(counts[p.Topic], p.Partitions)
 	}
 	complete := now
-	for _, p := range s.Partitions {
-		upTo := p.Checked
-		if p.Lag > 0 {
-			upTo = p.Newest
-		}
-		if p.Stopped == "" && upTo.Before(complete) {
-			complete = upTo
+	for _, topic := range told[len(told)-1].Topics {
+		for n := range max(counts[topic], 1) {
+			p, heard := known[event.PartitionID{Topic: topic, Partition: int32(n)}]
+			if !heard {
+				return time.Time{}, false
+			}
+			upTo := p.Checked
+			if p.Next < p.End {
+				upTo = p.Newest
+			}
+			if p.Problem == "" && upTo.Before(complete) {
+				complete = upTo
+			}
 		}
 	}
-	c.last = complete
-	return complete
+	return complete, true
 }
