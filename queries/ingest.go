@@ -34,7 +34,11 @@ func (s *Store) InsertBatch(ctx context.Context, b event.Batch) error {
 	if token != "" {
 		token += ":rejects"
 	}
-	if err := s.insert(ctx, "rejects", token, rejectBlock(b.Rejects)); err != nil {
+	rejects, err := s.newRejects(ctx, &b, doubtful)
+	if err != nil {
+		return err
+	}
+	if err := s.insert(ctx, "rejects", token, rejectBlock(rejects)); err != nil {
 		return err
 	}
 	if doubtful {
@@ -83,23 +87,23 @@ func (s *Store) Present(ctx context.Context, topic string, partition int32, firs
 		return stored, err
 	}
 	stored.Complete = exact > 0
+	if stored.Events, err = s.places(ctx, "store/present_events", topic, partition, first, last); err != nil {
+		return stored, err
+	}
+	stored.Rejects, err = s.places(ctx, "store/present_rejects", topic, partition, first, last)
+	return stored, err
+}
+
+// places gives the places of the rows that a statement finds in a range of a partition's offsets.
+func (s *Store) places(ctx context.Context, name, topic string, partition int32, first, last int64) ([]event.Position, error) {
 	type row struct {
 		Offset int64 `ch:"kafka_offset"`
 		Index  int32 `ch:"kafka_index"`
 	}
-	read := func(name string) ([]event.Position, error) {
-		rows, err := selectAll[row](ctx, s, name, p)
-		positions := make([]event.Position, len(rows))
-		for i, r := range rows {
-			positions[i] = event.Position{Topic: topic, Partition: partition, Offset: r.Offset, Index: r.Index}
-		}
-		return positions, err
-	}
-	if stored.Events, err = read("store/present_events"); err != nil {
-		return stored, err
-	}
-	stored.Rejects, err = read("store/present_rejects")
-	return stored, err
+	rows, err := selectAll[row](ctx, s, name, params{"topic": topic, "partition": partition, "first": first, "last": last})
+	return pluck(rows, func(r *row) event.Position {
+		return event.Position{Topic: topic, Partition: partition, Offset: r.Offset, Index: r.Index}
+	}), err
 }
 
 // Newest gives the partition's row in the ledger with the highest last offset; false when there is none. It sees to it that
