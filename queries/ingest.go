@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"time"
@@ -185,7 +186,7 @@ func (s *Store) insert(ctx context.Context, table, token string, block []values)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.InsertTimeout)
 	defer cancel()
-	settings := insertSettings("insert into "+table, token)
+	settings := s.insertSettings("insert into "+table, token)
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(settings))
 	names := pluck(block, func(v *values) string { return v.column })
 	batch, err := s.conn.PrepareBatch(ctx, "INSERT INTO "+table+" ("+strings.Join(names, ", ")+")")
@@ -204,15 +205,17 @@ func (s *Store) insert(ctx context.Context, table, token string, block []values)
 // insertSettings are the settings of a request that inserts. A table that knows tokens would otherwise drop a block whose
 // rows equal those of an earlier one; the setting against that has changed its name between versions, while a token of
 // its own serves them all.
-func insertSettings(comment, token string) clickhouse.Settings {
+func (s *Store) insertSettings(comment, token string) clickhouse.Settings {
 	if token == "" {
 		token = rand.Text()
 	}
-	return clickhouse.Settings{
+	settings := clickhouse.Settings{
 		"async_insert":               0,
 		"insert_deduplication_token": token,
 		"deduplicate_blocks_in_dependent_materialized_views": 1,
 		"max_partitions_per_insert_block":                    0, // one batch may hold records of many weeks
 		"log_comment":                                        "auditor " + comment,
 	}
+	maps.Copy(settings, s.quorumSettings())
+	return settings
 }
