@@ -9,8 +9,11 @@ import (
 // AnyIndex stands for whichever element of a record.
 const AnyIndex = -1
 
-// FormatPosition writes a position as people name it: topic:partition:offset:index.
+// FormatPosition writes a position as people name it: topic:partition:offset:index, the index left out where it is AnyIndex.
 func FormatPosition(p Position) string {
+	if p.Index == AnyIndex {
+		return fmt.Sprintf("%s:%d:%d", p.Topic, p.Partition, p.Offset)
+	}
 	return fmt.Sprintf("%s:%d:%d:%d", p.Topic, p.Partition, p.Offset, p.Index)
 }
 

@@ -47,6 +47,7 @@ const (
 	CauseNoEvent    Cause = "no_event"        // ingest would reject it again; Force overrules
 	CauseOtherEvent Cause = "other_event"     // what was sent before makes another event, and both would count; Force overrules
 	CauseAtOnce     Cause = "at_once"         // somebody else replays it at the same time
+	CauseNotOne     Cause = "not_one"         // there is none at that position, or several
 )
 
 // Refusal is the error that says why a reject is not sent again. Nothing was sent then.
@@ -187,4 +188,27 @@ func (r Reject) Unsettled() []Entry {
 		}
 	}
 	return open
+}
+
+// Outcome is what became of an order.
+type Outcome string
+
+// The outcomes.
+const (
+	WasSent     Outcome = "sent"       // Kafka has it
+	WouldBeSent Outcome = "would_send" // nothing was done: the order was only tried
+	HadArrived  Outcome = "arrived"    // nothing was sent: an earlier replay, whose outcome was unknown, has arrived
+	WasRefused  Outcome = "refused"    // nothing was sent: it must not be
+	HasFailed   Outcome = "failed"     // nothing was sent: it could not be
+	WasLeftOpen Outcome = "unknown"    // it may have been sent
+)
+
+// Result is what became of an order on one reject.
+type Result struct {
+	Position event.Position // of the reject
+	Outcome  Outcome
+	To       event.Position // WasSent, HadArrived: where it is. WouldBeSent: where it would go, without an offset
+	EventIDs []string       // the events that it makes
+	Mended   bool
+	Err      error // why it was not sent, a *Refusal where it was refused; WasSent: why that is not in the log
 }
