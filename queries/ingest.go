@@ -3,7 +3,6 @@ package queries
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"maps"
 	"reflect"
 	"strings"
@@ -15,8 +14,9 @@ import (
 )
 
 // InsertBatch writes b's events, its rejects, and then its row in the ledger, so that what the ledger covers is there.
-// Events and rejects have a deduplication token, "<topic>:<partition>:<first>-<last>" and the same with ":rejects", from
-// which ClickHouse knows a block that comes again, in the table and in those derived from it.
+// Events and rejects have a deduplication token, "<topic>:<partition>:<first>-<last>" and the same with ":rejects", to both
+// of which a supplement adds ":supplement". From it ClickHouse knows a block that comes again, in the table and in those
+// derived from it.
 //
 // An error leaves the outcome open, and the same batch may be sent again, by this process or another.
 //
@@ -25,21 +25,18 @@ import (
 // So a batch that may have been sent before (any after an error, and the first of a partition that this process sends) is
 // looked for once it was sent, what is missing is written without a token, and what is derived from it is derived anew.
 func (s *Store) InsertBatch(ctx context.Context, b event.Batch) error {
-	token, doubtful := fmt.Sprintf("%s:%d:%d-%d", b.Topic, b.Partition, b.First, b.Last), s.doubts.about(&b)
-	if b.Supplement { // the tokens are spent on other rows
-		token = ""
+	token, suffix, doubtful := b.Token(), "", s.doubts.about(&b)
+	if b.Supplement { // the range's own tokens are spent on other rows
+		suffix = ":supplement"
 	}
-	if err := s.insert(ctx, "events", token, eventBlock(b.Events)); err != nil {
+	if err := s.insert(ctx, "events", token+suffix, eventBlock(b.Events)); err != nil {
 		return err
-	}
-	if token != "" {
-		token += ":rejects"
 	}
 	rejects, err := s.newRejects(ctx, &b, doubtful)
 	if err != nil {
 		return err
 	}
-	if err := s.insert(ctx, "rejects", token, rejectBlock(rejects)); err != nil {
+	if err := s.insert(ctx, "rejects", token+":rejects"+suffix, rejectBlock(rejects)); err != nil {
 		return err
 	}
 	if doubtful {
