@@ -79,7 +79,6 @@ var mayImport = map[string][]string{
 	"embedded/kafka":      {},
 	"embedded/clickhouse": {"internal"},
 	"cmd/auditor":         {"event", "queries", "ingest", "rules", "alerts", "web", "emit", "embedded/kafka", "embedded/clickhouse", "internal"},
-	"bench":               {"event", "queries", "ingest", "embedded/kafka", "embedded/clickhouse", "internal"},
 	"internal":            {},
 }
 
@@ -117,7 +116,7 @@ var onlyIn = map[string][]string{
 	"github.com/ClickHouse":           {"queries"},
 	"github.com/segmentio/kafka-go":   {"ingest", "emit"},
 	"github.com/labstack/echo":        {"web"},
-	"github.com/twmb/franz-go":        {"embedded/kafka", "bench"},
+	"github.com/twmb/franz-go":        {"embedded/kafka"},
 	"github.com/ebitengine/purego":    {"embedded/clickhouse"},
 	"github.com/alecthomas/kong":      {"cmd/auditor"},
 	"github.com/goccy/go-yaml":        {"cmd/auditor"},
@@ -182,7 +181,7 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 // eachFile calls f with every text file of the project.
 func eachFile(t *testing.T, f func(path string, text []byte)) {
 	t.Helper()
-	skip := []string{".git", "node_modules", "bin", "data", "artifacts"}
+	skip := []string{".git", "node_modules", "jars", "bin", "data", "artifacts"}
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -35,13 +35,7 @@ func (p *partition) gather(ctx context.Context) (event.Batch, error) {
 			return event.Batch{}, err
 		}
 	}
-	return p.cut(bound{upTo, p.most(), p.config.MaxRows, p.config.MaxBytes}), nil
-}
-
-// bound is how far a batch may reach.
-type bound struct {
-	upTo                 int64 // last offset
-	records, rows, bytes int   // about; it holds at least one record
+	return p.cut(upTo, p.config.MaxRows, p.config.MaxBytes), nil
 }
 
 // await reports whether there is something to read. It waits for that, and then, unless there is plenty, until MaxWait has
@@ -111,34 +105,29 @@ func (p *partition) drop() {
 	p.held = 0
 }
 
-// cut decodes the front of the chunk into a batch that begins at the next offset and stays within the bound. Where nothing
-// is left of the chunk the batch covers all of it, with what holds no record at its end.
-func (p *partition) cut(to bound) event.Batch {
-	p.uncut = p.chunk.entries
+// cut decodes the front of the chunk into a batch that begins at the next offset and ends at upTo or before, with about as
+// many rows and bytes at most, though at least one record. Where nothing is left of the chunk the batch covers all of it,
+// with what holds no record at its end.
+func (p *partition) cut(upTo int64, rows, bytes int) event.Batch {
 	b := event.Batch{Topic: p.topic, Partition: p.partition, First: p.next, Last: p.next - 1}
-	b.Events = make([]event.Event, 0, min(len(p.chunk.entries), to.records, to.rows)) // nearly every record is one event
+	b.Events = make([]event.Event, 0, min(len(p.chunk.entries), rows)) // nearly every record is one event
 	for len(p.chunk.entries) > 0 {
 		e := &p.chunk.entries[0]
-		if e.Offset > to.upTo {
-			b.Last = to.upTo
+		if e.Offset > upTo {
+			b.Last = upTo
 			return b
 		}
-		if b.Records > 0 && (b.Records >= to.records || len(b.Events)+len(b.Rejects) >= to.rows || to.bytes <= 0) {
+		if b.Records > 0 && (len(b.Events)+len(b.Rejects) >= rows || bytes <= 0) {
 			return b
 		}
-		switch {
-		case e.broken != nil:
+		if e.broken != nil {
 			b.Rejects = append(b.Rejects, *e.broken)
-		case p.refused != nil && p.refused.offset == e.Offset:
-			r := rejectOf(e.Record, event.ReasonStoreRefused, p.refused.detail)
-			r.Index = event.WholeRecord
-			b.Rejects = append(b.Rejects, r)
-		default:
+		} else {
 			events, rejects := p.decode(e.Record)
 			b.Events = append(b.Events, events...)
 			b.Rejects = append(b.Rejects, rejects...)
 		}
-		to.bytes -= e.size()
+		bytes -= e.size()
 		b.Records++
 		b.Time = e.Time
 		if b.Oldest.IsZero() || e.Time.Before(b.Oldest) {
@@ -147,7 +136,7 @@ func (p *partition) cut(to bound) event.Batch {
 		b.Last = e.last
 		p.chunk.entries = p.chunk.entries[1:]
 	}
-	b.Last = max(b.Last, min(p.chunk.next-1, to.upTo))
+	b.Last = max(b.Last, min(p.chunk.next-1, upTo))
 	return b
 }
 
@@ -163,7 +152,7 @@ func (p *partition) gatherExact(ctx context.Context) (event.Batch, error) {
 			want.first, want.last, want.records, len(entries))
 	}
 	p.chunk = chunk{entries: entries, next: want.last + 1} // its part of the budget is held until the batch is stored
-	return p.cut(bound{want.last, math.MaxInt, math.MaxInt, math.MaxInt}), nil
+	return p.cut(want.last, math.MaxInt, math.MaxInt), nil
 }
 
 // readRange reads all records of a range that is known to have been readable. They take their part of the budget until
@@ -204,7 +193,7 @@ func (p *partition) fetchAt(ctx context.Context, offset int64, limit int, wait t
 	var resp *fetchResponse
 	err := p.retry(ctx, p.kafka, func() (err error) {
 		resp, err = p.client.fetch(ctx, p.topic, p.partition, offset, 1, limit, wait)
-		if errors.Is(err, kafka.OffsetOutOfRange) {
+		if errors.Is(err, kafka.OffsetOutOfRange) || errors.Is(err, kafka.UnknownTopicOrPartition) { // it may come back as another
 			return errGone
 		}
 		return err

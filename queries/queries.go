@@ -53,9 +53,7 @@ type Store struct {
 	conn       driver.Conn
 	log        *slog.Logger
 	statements map[string]*statement
-	layout     layout
 	doubts     doubts
-	settling   settling
 }
 
 // Open prepares a store. It does not connect, so that the server may be away: the first request connects, and Wait waits
@@ -64,8 +62,7 @@ func Open(config Config, opts Options) (*Store, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	layout := newLayout(config)
-	statements, err := layout.loadStatements()
+	statements, err := loadStatements()
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +70,7 @@ func Open(config Config, opts Options) (*Store, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	options, err := clientOptions(config, layout, opts)
+	options, err := clientOptions(config, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +78,10 @@ func Open(config Config, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open clickhouse: %w", err)
 	}
-	return &Store{config: config, options: options, conn: conn, log: log, statements: statements, layout: layout}, nil
+	return &Store{config: config, options: options, conn: conn, log: log, statements: statements}, nil
 }
 
-func clientOptions(config Config, layout layout, opts Options) (*clickhouse.Options, error) {
+func clientOptions(config Config, opts Options) (*clickhouse.Options, error) {
 	password, err := config.Password.Or(config.PasswordFile)
 	if err != nil {
 		return nil, err
@@ -98,7 +95,8 @@ func clientOptions(config Config, layout layout, opts Options) (*clickhouse.Opti
 		MaxIdleConns:    config.MaxConnections,
 		ConnMaxLifetime: time.Hour,
 		Compression:     &clickhouse.Compression{Method: clickhouse.CompressionLZ4},
-		Settings:        layout.sessionSettings(),
+		// Servers gather inserts by default since 26.2; a gathered insert has no token and no certain outcome.
+		Settings: clickhouse.Settings{"async_insert": 0},
 	}
 	o.ClientInfo.Products = append(o.ClientInfo.Products, struct{ Name, Version string }{"auditor", ""})
 	if opts.DialContext != nil || config.Protocol == HTTP {

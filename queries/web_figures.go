@@ -92,3 +92,43 @@ func (p *Pages) Progress(ctx context.Context) ([]view.Partition, error) {
 			Newest: p.Newest, Checked: p.Checked, Problem: p.Problem}
 	}), err
 }
+
+// Rejects lists rejected records, the newest first.
+func (p *Pages) Rejects(ctx context.Context, f view.RejectFilter) ([]view.Reject, error) {
+	type row struct {
+		Topic     string    `ch:"kafka_topic"`
+		Partition int32     `ch:"kafka_partition"`
+		Offset    int64     `ch:"kafka_offset"`
+		Index     int32     `ch:"kafka_index"`
+		Time      time.Time `ch:"kafka_time"`
+		Reason    string    `ch:"reason"`
+		Detail    string    `ch:"detail"`
+		Key       string    `ch:"head"`
+		Raw       string    `ch:"bytes"`
+		Size      uint64    `ch:"size"`
+	}
+	rows, err := selectAll[row](ctx, p.store, "web/rejects", params{
+		"reason": f.Reason, "first": f.Before == view.Position{}, "before_time": f.Before.KafkaTime, "before_topic": f.Before.Topic,
+		"before_partition": f.Before.Partition, "before_offset": f.Before.Offset, "before_index": f.Before.Index,
+		"raw_limit": f.RawLimit, "limit": max(f.Limit, 1),
+	})
+	return pluck(rows, func(r *row) view.Reject {
+		return view.Reject{Size: int(r.Size), Reject: event.Reject{
+			Position:  event.Position{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Index: r.Index},
+			KafkaTime: known(r.Time), Reason: event.Reason(r.Reason), Detail: r.Detail, Key: []byte(r.Key), Raw: []byte(r.Raw),
+		}}
+	}), err
+}
+
+// RejectCounts gives how many records were rejected for each reason, the most frequent first.
+func (p *Pages) RejectCounts(ctx context.Context) ([]view.RejectCount, error) {
+	type row struct {
+		Reason string    `ch:"reason"`
+		Found  uint64    `ch:"found"`
+		Newest time.Time `ch:"newest"`
+	}
+	rows, err := selectAll[row](ctx, p.store, "web/reject_counts", nil)
+	return pluck(rows, func(r *row) view.RejectCount {
+		return view.RejectCount{Reason: event.Reason(r.Reason), Count: int(r.Found), Last: known(r.Newest)}
+	}), err
+}
