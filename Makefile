@@ -5,7 +5,7 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 ARGS    ?=
 
-.PHONY: demo test build lint libchdb testbroker clean
+.PHONY: demo test bench-ingest build lint libchdb testbroker clean
 
 demo: libchdb build ## run everything on this machine, with a shop that gets into trouble; ARGS="--listen ..." is passed on
 	@bin/auditor demo $(ARGS)
@@ -13,12 +13,16 @@ demo: libchdb build ## run everything on this machine, with a shop that gets int
 test: libchdb testbroker ## run every test and say what was skipped, and why; AUDITOR_REQUIRE=all makes each skip a failure
 	@$(GO) run ./internal/testrun -count=1 -timeout=20m ./...
 
+bench-ingest: libchdb testbroker ## measure ingest against ClickHouse's own Kafka table and what the machine can do; ARGS="--help" tells what can be set
+	@$(GO) build -o bin/bench ./bench
+	@bin/bench $(ARGS)
+
 build: ## build bin/auditor
 	@[ -e bin/auditor ] || echo "building bin/auditor (a minute or two the first time)"
 	@$(GO) build -trimpath -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o bin/auditor ./cmd/auditor
 
 lint: ## check the form of the code
-	@unformatted=$$(gofmt -l cmd embedded emit event ingest internal queries rules web *.go); \
+	@unformatted=$$(gofmt -l bench cmd embedded emit event ingest internal queries rules web *.go); \
 	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	@$(GO) vet ./...
 

@@ -79,6 +79,7 @@ var mayImport = map[string][]string{
 	"embedded/kafka":      {},
 	"embedded/clickhouse": {"internal"},
 	"cmd/auditor":         {"event", "queries", "ingest", "rules", "alerts", "web", "emit", "embedded/kafka", "embedded/clickhouse", "internal"},
+	"bench":               {"event", "queries", "ingest", "embedded/kafka", "embedded/clickhouse", "internal"},
 	"internal":            {},
 }
 
@@ -116,7 +117,7 @@ var onlyIn = map[string][]string{
 	"github.com/ClickHouse":           {"queries"},
 	"github.com/segmentio/kafka-go":   {"ingest", "emit"},
 	"github.com/labstack/echo":        {"web"},
-	"github.com/twmb/franz-go":        {"embedded/kafka"},
+	"github.com/twmb/franz-go":        {"embedded/kafka", "bench"},
 	"github.com/ebitengine/purego":    {"embedded/clickhouse"},
 	"github.com/alecthomas/kong":      {"cmd/auditor"},
 	"github.com/goccy/go-yaml":        {"cmd/auditor"},

@@ -102,6 +102,10 @@ type Position struct {
 	Index     int32 // 0-based place in the record's array; 0 for a single event
 }
 
+// WholeRecord is the Index of a reject that stands for a record whose rows could be read, all of them: of those none is
+// stored.
+const WholeRecord = -1
+
 // Effect is something that a task did to the world outside.
 type Effect struct {
 	Name           string // payment.charge

@@ -20,6 +20,7 @@ type member struct {
 type scratch struct {
 	buffer  bytes.Buffer
 	decoder *jsontext.Decoder
+	scanner scanner
 	members []member
 }
 
@@ -35,15 +36,25 @@ func (s *scratch) release() {
 	s.decoder.Reset(&s.buffer)
 	clear(s.members)
 	s.members = s.members[:0]
+	clear(s.scanner.names[:cap(s.scanner.names)])
+	s.scanner = scanner{names: s.scanner.names[:0]}
 	scratches.Put(s)
 }
 
 // parse reads raw, which must be one JSON object, strictly: no name twice at any depth, no bad UTF-8, nothing after
 // it. The members refer to one copy of raw, never to raw itself, and are good until the scratch is released.
 //
-// It validates the whole and then splits it, for which the bounds of strings and nesting are enough: half the time of
-// asking the decoder for one token after another.
+// What the scanner cannot vouch for, the decoder validates as a whole and tells what is wrong with it. Then it is split, for
+// which the bounds of strings and nesting are enough.
 func (s *scratch) parse(raw []byte) ([]member, *fault) {
+	if members, ok := s.scan(raw); ok {
+		return members, nil
+	}
+	return s.validate(raw)
+}
+
+// validate is parse for all that can come.
+func (s *scratch) validate(raw []byte) ([]member, *fault) {
 	s.buffer = *bytes.NewBuffer(raw)
 	s.decoder.Reset(&s.buffer)
 	valid, err := s.decoder.ReadValue()
@@ -62,6 +73,20 @@ func (s *scratch) parse(raw []byte) ([]member, *fault) {
 		s.members = append(s.members, member{name, v})
 	}
 	return s.members[start:len(s.members):len(s.members)], nil
+}
+
+// scan is parse for most of what comes.
+func (s *scratch) scan(raw []byte) ([]member, bool) {
+	s.scanner.raw, s.scanner.text, s.scanner.at, s.scanner.names = raw, string(raw), 0, s.scanner.names[:0]
+	start := len(s.members)
+	s.scanner.blank()
+	ok := s.scanner.is('{') && s.scanner.object(1, func(name string, v value) { s.members = append(s.members, member{name, v}) })
+	s.scanner.blank()
+	if !ok || s.scanner.at < len(raw) {
+		s.members = s.members[:start]
+		return nil, false
+	}
+	return s.members[start:len(s.members):len(s.members)], true
 }
 
 // members gives the names and values of an object.

@@ -1,6 +1,9 @@
 package event
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Record is what Kafka holds at one offset.
 type Record struct {
@@ -52,6 +55,7 @@ const (
 	ReasonNoEffect       Reason = "no_effect"       // an effect without a name
 	ReasonBadCloudEvent  Reason = "bad_cloudevent"  // an envelope that breaks the CloudEvents specification
 	ReasonBadBatch       Reason = "bad_batch"       // a whole batch of records whose compression or framing is broken
+	ReasonStoreRefused   Reason = "store_refused"   // the store takes records, and would not take this one; the Index is WholeRecord
 	ReasonDecoderFailed  Reason = "decoder_failed"  // reading it brought out a defect of the decoder: a panic, or no answer
 )
 
@@ -60,7 +64,7 @@ var Reasons = []Reason{
 	ReasonEmpty, ReasonTooLarge, ReasonTooMany, ReasonNotJSON, ReasonDuplicateName, ReasonBadUTF8, ReasonTrailingData,
 	ReasonWrongType, ReasonOutOfRange, ReasonTooLong, ReasonUnknownType, ReasonContradiction, ReasonNoTaskID,
 	ReasonNoTime, ReasonImpossibleTime, ReasonNoEffect, ReasonBadCloudEvent, ReasonBadBatch,
-	ReasonDecoderFailed,
+	ReasonStoreRefused, ReasonDecoderFailed,
 }
 
 // Batch is what one range of offsets of one partition decodes to. It is a pure function of the records. The batches of a
@@ -85,6 +89,21 @@ type Batch struct {
 	Unconfirmed bool
 	// Supplement marks rows whose range's own deduplication token is spent on other rows, so that they need another.
 	Supplement bool
+	// Within is a wider range that was sent as one block, with an outcome that nobody knows, and was then divided. These
+	// rows go under its token, so that the block, should it still arrive, is known and dropped. nil: the range's own.
+	Within *Range
+}
+
+// Range is a range of offsets, both inclusive.
+type Range struct{ First, Last int64 }
+
+// Token is the deduplication token of b's events, from which the store knows a block that it was sent before.
+func (b *Batch) Token() string {
+	r := Range{b.First, b.Last}
+	if b.Within != nil {
+		r = *b.Within
+	}
+	return fmt.Sprintf("%s:%d:%d-%d", b.Topic, b.Partition, r.First, r.Last)
 }
 
 // Stored is what the store holds of a range of offsets.

@@ -23,6 +23,7 @@ import (
 // chaos is what goes wrong around a store and a broker, decided by one seed.
 type chaos struct {
 	calm atomic.Bool // nothing goes wrong any more
+	most int         // rows that the store takes at once without often answering that they are too many; 0: any number
 
 	mu      sync.Mutex
 	rng     *rand.Rand
@@ -95,6 +96,9 @@ func (s *storeOf) Newest(ctx context.Context, topic string, partition int32) (ev
 func (s *storeOf) InsertBatch(ctx context.Context, b event.Batch) error {
 	if err := s.alive(); err != nil {
 		return err
+	}
+	if rows := rowsOf(b); s.most > 0 && rows > s.most && s.roll() < 0.8 {
+		return sizeError{errors.New("memory limit exceeded")}
 	}
 	accident := s.roll()
 	switch {
@@ -193,19 +197,41 @@ func (c *chaos) bury(t *testing.T, cluster *kfake.Cluster) (buried int) {
 
 // TestCrashes moves many records while processes are killed, answers are lost and writes arrive late, and then compares.
 func TestCrashes(t *testing.T) {
-	seeds := []uint64{1, 2, 3}
+	for _, seed := range seeds(t, 1, 2, 3) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { crashes(t, seed, 12_000, newChaos(seed), newMemoryStore()) })
+	}
+}
+
+// TestCrashesWhileDividing does the same with a store that refuses some records for what they hold, and some batches for
+// their size.
+func TestCrashesWhileDividing(t *testing.T) {
+	for _, seed := range seeds(t, 1, 2) {
+		for name, leaky := range map[string]bool{"a constraint": false, "a view": true} {
+			t.Run(fmt.Sprintf("%s, seed %d", name, seed), func(t *testing.T) {
+				s := newMemoryStore()
+				s.refusing, s.leaky = true, leaky
+				c := newChaos(seed)
+				c.most = 12
+				crashes(t, seed, 4_000, c, s)
+			})
+		}
+	}
+}
+
+// seeds gives the seed that AUDITOR_SEED names, or else the given ones, the first only where tests are to be short.
+func seeds(t *testing.T, all ...uint64) []uint64 {
+	t.Helper()
 	if s := os.Getenv("AUDITOR_SEED"); s != "" {
 		n, err := strconv.ParseUint(s, 10, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
-		seeds = []uint64{n}
-	} else if testing.Short() {
-		seeds = seeds[:1]
+		return []uint64{n}
 	}
-	for _, seed := range seeds {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { crashes(t, seed) })
+	if testing.Short() {
+		return all[:1]
 	}
+	return all
 }
 
 // spawner gives a function that starts a process in the chaos, with its own view of the store.
@@ -247,9 +273,9 @@ func (c *chaos) String() string {
 	return fmt.Sprintf("%d kills, %d lost acknowledgements, %d late writes, %d refused calls", c.kills, c.lost, c.delayed, c.refused)
 }
 
-func crashes(t *testing.T, seed uint64) {
-	const partitions, records = 4, 12_000
-	cluster, c, s := newCluster(t, partitions), newChaos(seed), newMemoryStore()
+func crashes(t *testing.T, seed uint64, records int, c *chaos, s *memoryStore) {
+	const partitions = 4
+	cluster := newCluster(t, partitions)
 	c.atCommit(cluster)
 	cfg := testConfig(cluster)
 	cfg.MaxRows = 20
@@ -295,9 +321,13 @@ func wave(t *testing.T, producer *kgo.Client, load *rand.Rand, partitions int, w
 	weeks := []time.Time{time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC), time.Date(2026, 3, 11, 0, 0, 0, 0, time.UTC)}
 	records := make([]*kgo.Record, 200)
 	for i := range records {
+		value := kinds[load.IntN(len(kinds))]
+		if load.IntN(100) == 0 {
+			value = "qe"
+		}
 		records[i] = &kgo.Record{
 			Partition: int32(load.IntN(partitions)),
-			Value:     []byte(kinds[load.IntN(len(kinds))]),
+			Value:     []byte(value),
 			Timestamp: weeks[load.IntN(2)].Add(time.Duration(load.IntN(1e6)) * time.Millisecond),
 		}
 	}

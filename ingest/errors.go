@@ -50,6 +50,18 @@ func permanent(err error) bool {
 	return errors.As(err, &p) && p.Permanent()
 }
 
+// ofContent reports whether the store answered that something in the batch cannot be stored.
+func ofContent(err error) bool {
+	var e interface{ OfContent() bool }
+	return errors.As(err, &e) && e.OfContent()
+}
+
+// ofSize reports whether the store answered that the batch asks too much of it at once.
+func ofSize(err error) bool {
+	var e interface{ OfSize() bool }
+	return errors.As(err, &e) && e.OfSize()
+}
+
 // fenced reports whether the coordinator refused a commit because the generation is over.
 func fenced(err error) bool {
 	return errors.Is(err, kafka.IllegalGeneration) || errors.Is(err, kafka.UnknownMemberId) ||

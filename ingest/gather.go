@@ -35,7 +35,13 @@ func (p *partition) gather(ctx context.Context) (event.Batch, error) {
 			return event.Batch{}, err
 		}
 	}
-	return p.cut(upTo, p.config.MaxRows, p.config.MaxBytes), nil
+	return p.cut(bound{upTo, p.most(), p.config.MaxRows, p.config.MaxBytes}), nil
+}
+
+// bound is how far a batch may reach.
+type bound struct {
+	upTo                 int64 // last offset
+	records, rows, bytes int   // about; it holds at least one record
 }
 
 // await reports whether there is something to read. It waits for that, and then, unless there is plenty, until MaxWait has
@@ -105,29 +111,34 @@ func (p *partition) drop() {
 	p.held = 0
 }
 
-// cut decodes the front of the chunk into a batch that begins at the next offset and ends at upTo or before, with about as
-// many rows and bytes at most, though at least one record. Where nothing is left of the chunk the batch covers all of it,
-// with what holds no record at its end.
-func (p *partition) cut(upTo int64, rows, bytes int) event.Batch {
+// cut decodes the front of the chunk into a batch that begins at the next offset and stays within the bound. Where nothing
+// is left of the chunk the batch covers all of it, with what holds no record at its end.
+func (p *partition) cut(to bound) event.Batch {
+	p.uncut = p.chunk.entries
 	b := event.Batch{Topic: p.topic, Partition: p.partition, First: p.next, Last: p.next - 1}
-	b.Events = make([]event.Event, 0, min(len(p.chunk.entries), rows)) // nearly every record is one event
+	b.Events = make([]event.Event, 0, min(len(p.chunk.entries), to.records, to.rows)) // nearly every record is one event
 	for len(p.chunk.entries) > 0 {
 		e := &p.chunk.entries[0]
-		if e.Offset > upTo {
-			b.Last = upTo
+		if e.Offset > to.upTo {
+			b.Last = to.upTo
 			return b
 		}
-		if b.Records > 0 && (len(b.Events)+len(b.Rejects) >= rows || bytes <= 0) {
+		if b.Records > 0 && (b.Records >= to.records || len(b.Events)+len(b.Rejects) >= to.rows || to.bytes <= 0) {
 			return b
 		}
-		if e.broken != nil {
+		switch {
+		case e.broken != nil:
 			b.Rejects = append(b.Rejects, *e.broken)
-		} else {
+		case p.refused != nil && p.refused.offset == e.Offset:
+			r := rejectOf(e.Record, event.ReasonStoreRefused, p.refused.detail)
+			r.Index = event.WholeRecord
+			b.Rejects = append(b.Rejects, r)
+		default:
 			events, rejects := p.decode(e.Record)
 			b.Events = append(b.Events, events...)
 			b.Rejects = append(b.Rejects, rejects...)
 		}
-		bytes -= e.size()
+		to.bytes -= e.size()
 		b.Records++
 		b.Time = e.Time
 		if b.Oldest.IsZero() || e.Time.Before(b.Oldest) {
@@ -136,7 +147,7 @@ func (p *partition) cut(upTo int64, rows, bytes int) event.Batch {
 		b.Last = e.last
 		p.chunk.entries = p.chunk.entries[1:]
 	}
-	b.Last = max(b.Last, min(p.chunk.next-1, upTo))
+	b.Last = max(b.Last, min(p.chunk.next-1, to.upTo))
 	return b
 }
 
@@ -152,7 +163,7 @@ func (p *partition) gatherExact(ctx context.Context) (event.Batch, error) {
 			want.first, want.last, want.records, len(entries))
 	}
 	p.chunk = chunk{entries: entries, next: want.last + 1} // its part of the budget is held until the batch is stored
-	return p.cut(want.last, math.MaxInt, math.MaxInt), nil
+	return p.cut(bound{want.last, math.MaxInt, math.MaxInt, math.MaxInt}), nil
 }
 
 // readRange reads all records of a range that is known to have been readable. They take their part of the budget until

@@ -57,6 +57,8 @@ type Ingester struct {
 	pace    pace
 
 	decoderFailed sync.Once // the first failure is logged
+	saidRefused   seldom
+	accepted      atomic.Int64 // batches with events that the store took
 }
 
 // New checks c, reads the files that it names, and wires an Ingester. It starts and connects nothing.

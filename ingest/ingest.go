@@ -15,6 +15,9 @@
 //     a lost answer) is met by sending the same rows under the same token again until it is known;
 //  4. the next batch's intent confirms this one; when idle or closing, commit last+1 with empty metadata.
 //
+// A batch that the store refuses is divided: the next intents are smaller, and name how far the refused range reached, as
+// well as each range of which an attempt had no answer and may still arrive.
+//
 // Whoever gets the partition next reads the offset, the intent and the store's ledger. An open intent is fetched again,
 // exactly; the store says which of its rows it has; the missing ones are inserted. The ledger decides where to go on, so a
 // group that was reset, that expired or that was renamed doubles nothing, and a store that was restored from an older backup
@@ -31,11 +34,19 @@ import (
 
 // Store keeps what was ingested. Its methods are called from many goroutines at once, for one partition by one at a time.
 //
-// An error is retried with the same arguments until it goes away, unless it (or an error that it wraps) has a method
-// Permanent() bool that answers true: then the partition stops and says why.
+// An error is retried with the same arguments until it goes away, unless it (or an error that it wraps) has one of these
+// methods, and that answers true:
+//
+//   - Permanent() bool: no request can succeed before a person has acted. The partition stops and says why.
+//   - OfContent() bool, of InsertBatch: the store's answer was that it can't store something in the batch. The batch is
+//     divided, down to one record, which becomes a reject; where many in a row do, the partition stops.
+//   - OfSize() bool, of InsertBatch: the store's answer was that the batch asks too much of it at once. If that comes again,
+//     smaller batches are sent for a while.
+//
+// The last two also say that nothing of that attempt is under way any more.
 type Store interface {
-	// InsertBatch writes b's events under the deduplication token "<topic>:<partition>:<first>-<last>", its rejects under
-	// the same with ":rejects", and then, last, its row in the ledger: what the ledger covers is there. The ledger's counts
+	// InsertBatch writes b's events under the deduplication token b.Token(), its rejects under the same with ":rejects", and
+	// then, last, its row in the ledger: what the ledger covers is there. The ledger's counts
 	// are len(Events)+StoredEvents and len(Rejects)+StoredRejects; it also takes Records, Time and Lost. If b.Supplement is
 	// set then ":supplement" is added to both tokens. If b.Unconfirmed is set the ledger is left alone. A batch without
 	// rows only writes the ledger.

@@ -14,6 +14,7 @@ type metrics struct {
 	gaps       *prometheus.CounterVec // topic
 	replays    *prometheus.CounterVec // outcome
 	retries    *prometheus.CounterVec // side
+	divided    *prometheus.CounterVec // cause
 	batchRows  prometheus.Histogram
 	insertTime prometheus.Histogram
 }
@@ -24,6 +25,12 @@ const (
 	replayStored   = "stored"   // all of its rows were stored
 	replayMissing  = "missing"  // none of its rows was stored
 	replayPartial  = "partial"  // some of its rows were stored
+)
+
+// Causes for which a batch is divided.
+const (
+	dividedByContent = "content"
+	dividedBySize    = "size"
 )
 
 func newMetrics(r prometheus.Registerer, status func() Status) *metrics {
@@ -46,11 +53,15 @@ func newMetrics(r prometheus.Registerer, status func() Status) *metrics {
 		gaps:       vec("gaps_total", "Ranges that retention deleted before they were read.", "topic"),
 		replays:    vec("replays_total", "Ranges compared with the store because they may have been sent before, by what was found.", "outcome"),
 		retries:    vec("retries_total", "Requests that failed and were made again, by side.", "side"),
+		divided:    vec("divided_batches_total", "Batches that the store refused and that were sent in parts, by cause.", "cause"),
 		batchRows:  histogram("batch_rows", "Events and rejects in a batch.", prometheus.ExponentialBuckets(1, 4, 10)),
 		insertTime: histogram("insert_seconds", "Time of one attempt to insert a batch.", prometheus.ExponentialBuckets(0.001, 2.5, 12)),
 	}
 	for _, outcome := range []string{replayComplete, replayStored, replayMissing, replayPartial} {
 		m.replays.WithLabelValues(outcome)
+	}
+	for _, cause := range []string{dividedByContent, dividedBySize} {
+		m.divided.WithLabelValues(cause)
 	}
 	r.MustRegister(&statusCollector{status: status})
 	return m

@@ -31,6 +31,14 @@ type partition struct {
 	chunk chunk // what was fetched and is not yet in a batch
 	held  int   // bytes of the budget that the chunk takes
 	ratio int   // how many bytes of records came from a byte on the wire, at least 1
+
+	// What the store refuses, see divide.
+	uncut    []entry       // the chunk's entries before the last batch was cut from it
+	bad      int64         // last offset of the smallest range known to hold what the store refuses, -1 at first
+	limit    int           // records that one batch may hold, as the store was asked too much before; 0: no limit but the usual ones
+	refused  *refusedAlone // becomes a reject
+	refusals int           // records that were refused alone, with none accepted between
+	doubtful []event.Range // ranges, now divided, of which an attempt may still be under way
 }
 
 // span is a range of offsets, both inclusive.
@@ -49,6 +57,7 @@ func newPartition(i *Ingester, g generation, p place) *partition {
 		place:      p,
 		log:        i.log.With("topic", p.topic, "partition", p.partition),
 		ratio:      1,
+		bad:        -1,
 	}
 }
 
@@ -129,11 +138,12 @@ func (p *partition) retry(ctx context.Context, side *troubles, do func() error) 
 	for wait := p.pace.firstRetry; ; wait = min(2*wait, p.pace.lastRetry) {
 		err := do()
 		var s *stopped
+		var r *refusal
 		switch {
 		case err == nil:
 			side.end(p.place)
 			return nil
-		case errors.As(err, &s), errors.Is(err, errFenced), errors.Is(err, errGone):
+		case errors.As(err, &s), errors.As(err, &r), errors.Is(err, errFenced), errors.Is(err, errGone):
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -155,18 +165,22 @@ func (p *partition) write(ctx context.Context, b event.Batch) error {
 	if b.First < p.careful {
 		store = p.complete
 	}
-	if err := store(ctx, b); err != nil {
-		return err
+	err := store(ctx, b)
+	var r *refusal
+	switch {
+	case errors.As(err, &r):
+		return p.divide(ctx, b, r)
+	case err == nil:
+		p.advance(b)
 	}
-	p.advance(b)
-	return nil
+	return err
 }
 
 // intend commits that b is about to be stored. Its success says that the partition is still this member's, and that nobody
 // else gets it without learning of b.
 func (p *partition) intend(ctx context.Context, b event.Batch) error {
 	p.unsure = true
-	in := intent{last: b.Last, records: b.Records, until: p.careful, open: true}
+	in := intent{last: b.Last, records: b.Records, until: p.careful, doubtful: p.doubtful, open: true}
 	return p.commit(ctx, b.First, in.String())
 }
 
@@ -206,20 +220,36 @@ func (p *partition) settle() {
 }
 
 // insert stores b's rows. An attempt is let end although the generation does, within its own time limit: its outcome is
-// worth knowing.
+// worth knowing. What the store refuses comes back as a refusal.
 func (p *partition) insert(ctx context.Context, b event.Batch) error {
+	doubt := p.exact != nil && p.exact.first == b.First // whoever had the partition before may have sent it
+	tooMuch, others := 0, p.accepted.Load()
 	return p.retry(ctx, p.stored, func() error {
 		attempt, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.config.InsertTimeout)
 		defer cancel()
 		start := time.Now()
 		err := p.store.InsertBatch(attempt, b)
 		p.metrics.insertTime.Observe(time.Since(start).Seconds())
-		return p.refused(err)
+		switch {
+		case ofContent(err):
+			return &refusal{err, true, doubt}
+		case !ofSize(err):
+			doubt = doubt || err != nil
+			return p.lasting(err)
+		}
+		tooMuch++
+		switch {
+		case b.Records > 1 && tooMuch >= enoughTries:
+			return &refusal{err, false, doubt}
+		case b.Records == 1 && tooMuch >= enoughAlone && p.accepted.Load()-others >= enoughAlone:
+			return &refusal{err, true, doubt}
+		}
+		return err
 	})
 }
 
-// refused turns an error that no retry can heal into the reason to stand still.
-func (p *partition) refused(err error) error {
+// lasting turns an error that no retry can heal into the reason to stand still.
+func (p *partition) lasting(err error) error {
 	if permanent(err) {
 		return stop(StoreRefuses, "%v", err)
 	}
@@ -232,6 +262,7 @@ func (p *partition) advance(b event.Batch) {
 	if p.exact != nil && p.exact.first <= b.First {
 		p.exact = nil
 	}
+	p.recover(b)
 	m := p.metrics
 	m.records.WithLabelValues(p.topic).Add(float64(b.Records))
 	m.events.WithLabelValues(p.topic).Add(float64(len(b.Events)))

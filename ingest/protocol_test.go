@@ -201,7 +201,7 @@ func TestPermanentErrorStopsThePartitionAlone(t *testing.T) {
 	var healed atomic.Bool
 	h := &hooked{Store: s, insert: func(ctx context.Context, b event.Batch) error {
 		if b.Partition == 0 && !healed.Load() {
-			return errors.Join(errors.New("insert"), refusal{errors.New("no such table")})
+			return errors.Join(errors.New("insert"), lastingError{errors.New("no such table")})
 		}
 		return s.InsertBatch(ctx, b)
 	}}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -321,13 +322,13 @@ func FuzzParseFetch(f *testing.F) {
 }
 
 func FuzzParseIntent(f *testing.F) {
-	for _, s := range []string{"", "v1;last=9;rows=3", "v1;last=9;rows=3;until=50", "v2;x", "v1;last=09;rows=3", "v1;rows=3;last=9", "v", "v1"} {
+	for _, s := range []string{"", "v1;last=9;rows=3", "v1;last=9;rows=3;until=50", "v2;x", "v2;last=9;rows=3;until=50;of=0-49", "v1;last=09;rows=3", "v1;rows=3;last=9", "v", "v1"} {
 		f.Add(s, int64(4))
 	}
 	f.Fuzz(func(t *testing.T, metadata string, first int64) {
 		in, err := parseIntent(metadata, first)
 		if err != nil {
-			if in != (intent{}) {
+			if !reflect.DeepEqual(in, intent{}) {
 				t.Fatalf("%q gives %+v with the error %v", metadata, in, err)
 			}
 			return
@@ -359,13 +360,21 @@ func TestParseIntent(t *testing.T) {
 		{"v1;last=9;rows=3;more=1", intent{}, errIntentForeign},
 		{"v1;last=99999999999999999999;rows=3", intent{}, errIntentForeign},
 		{"v1", intent{}, errIntentForeign},
+		{"v2;last=9;rows=3;until=50;of=0-49;of=4-24",
+			intent{last: 9, records: 3, until: 50, open: true, doubtful: []event.Range{{First: 0, Last: 49}, {First: 4, Last: 24}}}, nil},
+		{"v2;last=9;rows=3;of=0-49", intent{last: 9, records: 3, open: true, doubtful: []event.Range{{First: 0, Last: 49}}}, nil},
+		{"v1;last=9;rows=3;of=0-49", intent{}, errIntentForeign},
 		{"v2;last=9;rows=3", intent{}, errIntentVersion},
+		{"v2;last=9;rows=3;of=49-0", intent{}, errIntentVersion},
+		{"v2;last=9;rows=3;of=-1-4", intent{}, errIntentVersion},
+		{"v2;last=9;rows=3;of=1", intent{}, errIntentVersion},
+		{"v3;last=9;rows=3", intent{}, errIntentVersion},
 		{"v10", intent{}, errIntentVersion},
 		{"vx;last=9", intent{}, errIntentForeign},
 		{"checkpoint", intent{}, errIntentForeign},
 	} {
 		got, err := parseIntent(test.metadata, 4)
-		if got != test.want || !errors.Is(err, test.err) {
+		if !reflect.DeepEqual(got, test.want) || !errors.Is(err, test.err) {
 			t.Errorf("%q gives %+v and the error %v, want %+v and %v", test.metadata, got, err, test.want, test.err)
 		}
 	}

@@ -26,15 +26,16 @@ type facts struct {
 
 // course is where to go on, and how.
 type course struct {
-	next    int64
-	careful int64  // ranges that begin before it may have been sent already
-	exact   *exact // range of the open intent, if there is one to send again
+	next     int64
+	careful  int64         // ranges that begin before it may have been sent already
+	exact    *exact        // range of the open intent, if there is one to send again
+	doubtful []event.Range // wider ranges of which an attempt may still be under way
 }
 
 // plan decides from the facts. The ledger says where to go on, for what it covers is in the store whatever became of the
 // group's offset; the group's offset says what may be in the store although the ledger does not cover it.
 func plan(f facts, maxRows int) course {
-	c := course{next: f.start}
+	c := course{next: f.start, doubtful: f.intent.doubtful}
 	if f.known {
 		c.next = f.newest.Last + 1
 	} else if f.committed >= 0 && f.intent.open {
@@ -79,7 +80,8 @@ func (p *partition) resume(ctx context.Context) error {
 	if err := p.recognise(ctx, f); err != nil {
 		return err
 	}
-	p.next, p.careful, p.exact, p.readable = c.next, c.careful, c.exact, c.next
+	p.next, p.careful, p.exact, p.doubtful, p.readable = c.next, c.careful, c.exact, c.doubtful, c.next
+	p.refused = nil
 	p.lagging, p.unsure = f.committed != p.next || f.intent.open, p.exact != nil
 	p.update(func(s *PartitionStatus) {
 		s.Next, s.LogStart, s.HighWatermark, s.Checked = p.next, f.start, f.end, time.Now()
@@ -133,7 +135,7 @@ func (p *partition) learn(ctx context.Context) (facts, error) {
 	}
 	err = p.retry(ctx, p.stored, func() (err error) {
 		f.newest, f.known, err = p.newest(ctx)
-		return p.refused(err)
+		return p.lasting(err)
 	})
 	return f, err
 }
@@ -209,7 +211,12 @@ func (p *partition) lose(ctx context.Context, b event.Batch) error {
 		b.Records = offsets(stored)
 		b.Lost -= int64(b.Records)
 	}
-	if err := p.insert(ctx, b); err != nil {
+	err := p.insert(ctx, b)
+	var r *refusal
+	if errors.As(err, &r) { // there are no rows that could be divided
+		return stop(StoreRefuses, "%v", r.err)
+	}
+	if err != nil {
 		return err
 	}
 	if b.Lost > 0 {
@@ -227,34 +234,54 @@ func (p *partition) lose(ctx context.Context, b event.Batch) error {
 // The rows that are missing go under the range's own token first. So an earlier attempt that is still being applied and
 // this one are the same insert, of which the store keeps one. Only what is missing even then goes under a second token: its
 // place was taken, under the first, by rows that the records decoded to before the decoder or its configuration changed.
+// If the range is a part of a wider one of which an attempt may still be under way, then that one's token comes before.
 func (p *partition) complete(ctx context.Context, b event.Batch) error {
 	stored, err := p.present(ctx, b)
 	if err != nil {
 		return err
 	}
-	rest := missing(b, stored)
-	has, lacks := len(stored.Events)+len(stored.Rejects) > 0, len(rest.Events)+len(rest.Rejects) > 0
-	switch {
-	case stored.Complete:
+	if stored.Complete {
 		p.metrics.replays.WithLabelValues(replayComplete).Inc()
 		return nil
-	case !lacks:
+	}
+	rest := missing(b, stored)
+	switch {
+	case rowsOf(rest) == 0:
 		p.metrics.replays.WithLabelValues(replayStored).Inc()
-	case !has:
+	case rowsStored(rest) == 0:
 		p.metrics.replays.WithLabelValues(replayMissing).Inc()
 	default:
 		p.metrics.replays.WithLabelValues(replayPartial).Inc()
-		rest.Unconfirmed = true
-		if err := p.insert(ctx, rest); err != nil {
+	}
+	for i := range p.doubtful {
+		if rowsOf(rest) == 0 {
+			break
+		}
+		rest.Within = &p.doubtful[i]
+		if rest, err = p.send(ctx, b, rest); err != nil {
 			return err
 		}
-		if stored, err = p.present(ctx, b); err != nil {
+	}
+	if rowsOf(rest) > 0 && rowsStored(rest) > 0 {
+		if rest, err = p.send(ctx, b, rest); err != nil {
 			return err
 		}
-		rest = missing(b, stored)
 		rest.Supplement = true
 	}
 	return p.insert(ctx, rest)
+}
+
+func rowsOf(b event.Batch) int     { return len(b.Events) + len(b.Rejects) }
+func rowsStored(b event.Batch) int { return b.StoredEvents + b.StoredRejects }
+
+// send inserts the rest of b, and gives what is missing even then.
+func (p *partition) send(ctx context.Context, b, rest event.Batch) (event.Batch, error) {
+	rest.Unconfirmed = true
+	if err := p.insert(ctx, rest); err != nil {
+		return rest, err
+	}
+	stored, err := p.present(ctx, b)
+	return missing(b, stored), err
 }
 
 // present asks the store what it has of b's range.
@@ -264,12 +291,13 @@ func (p *partition) present(ctx context.Context, b event.Batch) (event.Stored, e
 		attempt, cancel := context.WithTimeout(ctx, p.config.InsertTimeout)
 		defer cancel()
 		stored, err = p.store.Present(attempt, b.Topic, b.Partition, b.First, b.Last)
-		return p.refused(err)
+		return p.lasting(err)
 	})
 	return stored, err
 }
 
-// missing gives b without the rows that are stored. A row that is stored as an event or as a reject is stored.
+// missing gives b without the rows that are stored. A row that is stored as an event or as a reject is stored, and so is one
+// of whose record a reject stands for the whole.
 func missing(b event.Batch, stored event.Stored) event.Batch {
 	type place struct {
 		offset int64
@@ -285,12 +313,12 @@ func missing(b event.Batch, stored event.Stored) event.Batch {
 	rest.Events, rest.Rejects = nil, nil
 	rest.StoredEvents, rest.StoredRejects = len(stored.Events), len(stored.Rejects)
 	for i := range b.Events {
-		if e := &b.Events[i]; !has[place{e.Offset, e.Index}] {
+		if e := &b.Events[i]; !has[place{e.Offset, e.Index}] && !has[place{e.Offset, event.WholeRecord}] {
 			rest.Events = append(rest.Events, *e)
 		}
 	}
 	for i := range b.Rejects {
-		if r := &b.Rejects[i]; !has[place{r.Offset, r.Index}] {
+		if r := &b.Rejects[i]; !has[place{r.Offset, r.Index}] && !has[place{r.Offset, event.WholeRecord}] {
 			rest.Rejects = append(rest.Rejects, *r)
 		}
 	}

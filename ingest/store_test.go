@@ -23,7 +23,29 @@ type memoryStore struct {
 	ledger  map[place]map[span]event.Batch
 	late    []func() // writes that were given up by their sender and are applied later; mu is held when they run
 	calls   int
+
+	// A refusing store takes no block with an event of the key poison. If it is leaky then the block's events are written all
+	// the same, as when a materialized view refuses, and if not, as when a constraint does, nothing is.
+	refusing, leaky bool
 }
+
+const poison = "poison"
+
+// refusal tells what the store has against a block.
+func (s *memoryStore) refusal(b *event.Batch) error {
+	if s.refusing && slices.ContainsFunc(b.Events, func(e event.Event) bool { return e.BusinessKey == poison }) {
+		return contentError{errors.New("constraint no_poison is violated")}
+	}
+	return nil
+}
+
+type contentError struct{ error }
+
+func (contentError) OfContent() bool { return true }
+
+type sizeError struct{ error }
+
+func (sizeError) OfSize() bool { return true }
 
 // tokenWindow is how many tokens are remembered, of all partitions.
 const tokenWindow = 500
@@ -44,8 +66,11 @@ func week(t time.Time) string {
 
 // parts gives the writes that make up b, in order: parts of events, parts of rejects, the ledger.
 func (s *memoryStore) parts(b event.Batch) []func() {
-	token := fmt.Sprintf("%s:%d:%d-%d", b.Topic, b.Partition, b.First, b.Last)
-	suffix := ""
+	token, suffix := b.Token(), ""
+	refused := s.refusal(&b) != nil
+	if refused && !s.leaky {
+		return nil
+	}
 	if b.Supplement {
 		suffix = ":supplement"
 	}
@@ -70,6 +95,9 @@ func (s *memoryStore) parts(b event.Batch) []func() {
 		rejects[week(r.KafkaTime)] = append(rejects[week(r.KafkaTime)], r.Position)
 	}
 	part(s.events, token+suffix, events)
+	if refused {
+		return writes
+	}
 	part(s.rejects, token+":rejects"+suffix, rejects)
 	if !b.Unconfirmed {
 		writes = append(writes, func() {
@@ -90,7 +118,7 @@ func (s *memoryStore) InsertBatch(_ context.Context, b event.Batch) error {
 	for _, write := range s.parts(b) {
 		write()
 	}
-	return nil
+	return s.refusal(&b)
 }
 
 // Present tells what is stored of a range.
@@ -175,12 +203,13 @@ func (h *hooked) Newest(ctx context.Context, topic string, partition int32) (eve
 
 var errInjected = errors.New("injected failure")
 
-// refusal is an error that no retry can heal.
-type refusal struct{ error }
+// lastingError is an error that no retry can heal.
+type lastingError struct{ error }
 
-func (refusal) Permanent() bool { return true }
+func (lastingError) Permanent() bool { return true }
 
-// letters decodes each letter of a record's value to one row: an e to an event, anything else to a reject.
+// letters decodes each letter of a record's value to one row: an e to an event, a q to one that a store may refuse, anything
+// else to a reject.
 type letters struct{}
 
 func (letters) Decode(r event.Record) (events []event.Event, rejects []event.Reject) {
@@ -190,9 +219,12 @@ func (letters) Decode(r event.Record) (events []event.Event, rejects []event.Rej
 	for i, c := range r.Value {
 		at := r.Position
 		at.Index = int32(i)
-		if c == 'e' {
+		switch c {
+		case 'e':
 			events = append(events, event.Event{Position: at, KafkaTime: r.Time})
-		} else {
+		case 'q':
+			events = append(events, event.Event{Position: at, KafkaTime: r.Time, BusinessKey: poison})
+		default:
 			rejects = append(rejects, event.Reject{Position: at, KafkaTime: r.Time, Reason: event.ReasonNotJSON, Raw: r.Value})
 		}
 	}

@@ -6,7 +6,26 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
+
+// seldom keeps a line of the log from coming more than once a minute.
+type seldom struct {
+	mu   sync.Mutex
+	next time.Time
+}
+
+// due reports whether the line may come.
+func (s *seldom) due() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if now.Before(s.next) {
+		return false
+	}
+	s.next = now.Add(time.Minute)
+	return true
+}
 
 // troubles logs each kind of trouble with one side, Kafka or the store, once when it begins, and once more when all of it
 // is over, however many partitions meet it and however often they try.

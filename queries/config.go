@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	"auditor/internal/access"
@@ -24,6 +26,10 @@ type Config struct {
 	InsertTimeout  time.Duration `yaml:"insert_timeout"` // must stay below the consumer group's rebalance time-out
 	MaxConnections int           `yaml:"max_connections"`
 	RetentionDays  int           `yaml:"retention_days"` // by Kafka timestamp; 0 keeps everything for ever
+	Cluster        string        `yaml:"cluster"`        // a name of remote_servers; empty: one server
+	KeeperPath     string        `yaml:"keeper_path"`    // of each Replicated table, with macros
+	Replica        string        `yaml:"replica"`        // how a server is called within its shard, with macros
+	InsertQuorum   string        `yaml:"insert_quorum"`  // replicas that must have an insert: auto (most of them) or a number
 }
 
 // The protocols. HTTP is for servers of which only that interface can be reached, and is spoken uncompressed.
@@ -44,6 +50,37 @@ func DefaultConfig() Config {
 		InsertTimeout:  20 * time.Second,
 		MaxConnections: 16,
 		RetentionDays:  90,
+		KeeperPath:     "/clickhouse/tables/{shard}/{database}/{table}",
+		Replica:        "{replica}",
+		InsertQuorum:   "auto",
+	}
+}
+
+// What goes into DDL as it is holds nothing that would have to be escaped.
+var (
+	clusterName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
+	keeperPath  = regexp.MustCompile(`^(/[A-Za-z0-9_.{}-]+)+$`)
+	replicaName = regexp.MustCompile(`^[A-Za-z0-9_.{}-]+$`)
+)
+
+func (c Config) validateCluster(bad func(field, format string, args ...any)) {
+	if c.Cluster != "" && !clusterName.MatchString(c.Cluster) {
+		bad("cluster", "%q must be letters, digits, _, . and -, at most 64", c.Cluster)
+	}
+	has := func(macro string) bool { return strings.Contains(c.KeeperPath, macro) }
+	switch {
+	case !keeperPath.MatchString(c.KeeperPath):
+		bad("keeper_path", "%q must be a path of letters, digits, _, ., - and macros, such as %s", c.KeeperPath, DefaultConfig().KeeperPath)
+	case has("{uuid}"):
+		bad("keeper_path", "%q must not hold {uuid}: a server that is added later would make tables of other ids, and replicate nothing", c.KeeperPath)
+	case !has("{shard}") || !has("{database}") || !has("{table}"):
+		bad("keeper_path", "%q must hold {shard}, {database} and {table}, or tables would share what they replicate", c.KeeperPath)
+	}
+	if !replicaName.MatchString(c.Replica) || !strings.Contains(c.Replica, "{") {
+		bad("replica", "%q must hold a macro that differs between the servers of a shard, such as {replica}", c.Replica)
+	}
+	if n, err := strconv.Atoi(c.InsertQuorum); c.InsertQuorum != "auto" && (err != nil || n < 1 || n > 100) {
+		bad("insert_quorum", "%q must be auto, or a number of replicas from 1 to 100", c.InsertQuorum)
 	}
 }
 
@@ -86,5 +123,6 @@ func (c Config) Validate() error {
 	if c.RetentionDays < 0 || c.RetentionDays > 36500 {
 		bad("retention_days", "%d must be from 0 (for ever) to 36500", c.RetentionDays)
 	}
+	c.validateCluster(bad)
 	return errors.Join(append(errs, c.TLS.Validate())...)
 }

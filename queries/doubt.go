@@ -70,6 +70,23 @@ func (s *Store) fill(ctx context.Context, b *event.Batch) error {
 	return s.insert(ctx, "rejects", "", rejectBlock(rejects))
 }
 
+// newRejects gives those of b's rejects that may be inserted. A row that comes again takes the place of the one that is
+// there, and would bring back what was purged of it; so, where b may have been sent before, those that are there are left.
+func (s *Store) newRejects(ctx context.Context, b *event.Batch, doubtful bool) ([]event.Reject, error) {
+	if !doubtful || len(b.Rejects) == 0 {
+		return b.Rejects, nil
+	}
+	stored, err := s.places(ctx, "store/present_rejects", b.Topic, b.Partition, b.First, b.Last)
+	if err != nil {
+		return nil, err
+	}
+	has := make(map[event.Position]bool, len(stored))
+	for _, at := range stored {
+		has[at] = true
+	}
+	return without(b.Rejects, func(r *event.Reject) bool { return has[r.Position] }), nil
+}
+
 // without gives the rows for which drop is false.
 func without[R any](rows []R, drop func(*R) bool) []R {
 	var kept []R

@@ -3,7 +3,7 @@ package queries
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"time"
@@ -14,8 +14,9 @@ import (
 )
 
 // InsertBatch writes b's events, its rejects, and then its row in the ledger, so that what the ledger covers is there.
-// Events and rejects have a deduplication token, "<topic>:<partition>:<first>-<last>" and the same with ":rejects", from
-// which ClickHouse knows a block that comes again, in the table and in those derived from it.
+// Events and rejects have a deduplication token, "<topic>:<partition>:<first>-<last>" and the same with ":rejects", to both
+// of which a supplement adds ":supplement". From it ClickHouse knows a block that comes again, in the table and in those
+// derived from it.
 //
 // An error leaves the outcome open, and the same batch may be sent again, by this process or another.
 //
@@ -24,17 +25,18 @@ import (
 // So a batch that may have been sent before (any after an error, and the first of a partition that this process sends) is
 // looked for once it was sent, what is missing is written without a token, and what is derived from it is derived anew.
 func (s *Store) InsertBatch(ctx context.Context, b event.Batch) error {
-	token, doubtful := fmt.Sprintf("%s:%d:%d-%d", b.Topic, b.Partition, b.First, b.Last), s.doubts.about(&b)
-	if b.Supplement { // the tokens are spent on other rows
-		token = ""
+	token, suffix, doubtful := b.Token(), "", s.doubts.about(&b)
+	if b.Supplement { // the range's own tokens are spent on other rows
+		suffix = ":supplement"
 	}
-	if err := s.insert(ctx, "events", token, eventBlock(b.Events)); err != nil {
+	if err := s.insert(ctx, "events", token+suffix, eventBlock(b.Events)); err != nil {
 		return err
 	}
-	if token != "" {
-		token += ":rejects"
+	rejects, err := s.newRejects(ctx, &b, doubtful)
+	if err != nil {
+		return err
 	}
-	if err := s.insert(ctx, "rejects", token, rejectBlock(b.Rejects)); err != nil {
+	if err := s.insert(ctx, "rejects", token+":rejects"+suffix, rejectBlock(rejects)); err != nil {
 		return err
 	}
 	if doubtful {
@@ -83,23 +85,23 @@ func (s *Store) Present(ctx context.Context, topic string, partition int32, firs
 		return stored, err
 	}
 	stored.Complete = exact > 0
+	if stored.Events, err = s.places(ctx, "store/present_events", topic, partition, first, last); err != nil {
+		return stored, err
+	}
+	stored.Rejects, err = s.places(ctx, "store/present_rejects", topic, partition, first, last)
+	return stored, err
+}
+
+// places gives the places of the rows that a statement finds in a range of a partition's offsets.
+func (s *Store) places(ctx context.Context, name, topic string, partition int32, first, last int64) ([]event.Position, error) {
 	type row struct {
 		Offset int64 `ch:"kafka_offset"`
 		Index  int32 `ch:"kafka_index"`
 	}
-	read := func(name string) ([]event.Position, error) {
-		rows, err := selectAll[row](ctx, s, name, p)
-		positions := make([]event.Position, len(rows))
-		for i, r := range rows {
-			positions[i] = event.Position{Topic: topic, Partition: partition, Offset: r.Offset, Index: r.Index}
-		}
-		return positions, err
-	}
-	if stored.Events, err = read("store/present_events"); err != nil {
-		return stored, err
-	}
-	stored.Rejects, err = read("store/present_rejects")
-	return stored, err
+	rows, err := selectAll[row](ctx, s, name, params{"topic": topic, "partition": partition, "first": first, "last": last})
+	return pluck(rows, func(r *row) event.Position {
+		return event.Position{Topic: topic, Partition: partition, Offset: r.Offset, Index: r.Index}
+	}), err
 }
 
 // Newest gives the partition's row in the ledger with the highest last offset; false when there is none. It sees to it that
@@ -181,7 +183,7 @@ func (s *Store) insert(ctx context.Context, table, token string, block []values)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.InsertTimeout)
 	defer cancel()
-	settings := insertSettings("insert into "+table, token)
+	settings := s.insertSettings("insert into "+table, token)
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(settings))
 	names := pluck(block, func(v *values) string { return v.column })
 	batch, err := s.conn.PrepareBatch(ctx, "INSERT INTO "+table+" ("+strings.Join(names, ", ")+")")
@@ -200,15 +202,17 @@ func (s *Store) insert(ctx context.Context, table, token string, block []values)
 // insertSettings are the settings of a request that inserts. A table that knows tokens would otherwise drop a block whose
 // rows equal those of an earlier one; the setting against that has changed its name between versions, while a token of
 // its own serves them all.
-func insertSettings(comment, token string) clickhouse.Settings {
+func (s *Store) insertSettings(comment, token string) clickhouse.Settings {
 	if token == "" {
 		token = rand.Text()
 	}
-	return clickhouse.Settings{
+	settings := clickhouse.Settings{
 		"async_insert":               0,
 		"insert_deduplication_token": token,
 		"deduplicate_blocks_in_dependent_materialized_views": 1,
 		"max_partitions_per_insert_block":                    0, // one batch may hold records of many weeks
 		"log_comment":                                        "auditor " + comment,
 	}
+	maps.Copy(settings, s.quorumSettings())
+	return settings
 }

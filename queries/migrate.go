@@ -58,22 +58,39 @@ type appliedMigration struct {
 // is kept. It returns the names of those that it applied. Several processes may migrate at once. A migration that was
 // applied and has since changed is an error, before anything is done.
 func (s *Store) Migrate(ctx context.Context) (applied []string, err error) {
+	return s.migrate(ctx, false)
+}
+
+// MigrateAgain is Migrate, but applies every migration, those that were applied too: a server that is new in a cluster gets
+// the tables that the others have.
+func (s *Store) MigrateAgain(ctx context.Context) (applied []string, err error) {
+	return s.migrate(ctx, true)
+}
+
+func (s *Store) migrate(ctx context.Context, again bool) (applied []string, err error) {
 	migrations, err := loadMigrations()
 	if err != nil {
 		return nil, err
 	}
-	if err := s.createDatabase(ctx); err != nil {
+	if err := s.findLayout(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.exec(ctx, "store/create_schema_migrations", nil); err != nil {
-		return nil, err
-	}
+	// Nothing is made that is there: on a cluster even that waits for every server, and one of them may be down.
 	done, err := s.appliedMigrations(ctx)
+	if again || missing(err) {
+		if err := s.begin(ctx); err != nil {
+			return nil, err
+		}
+		done, err = s.appliedMigrations(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if err := compareMigrations(migrations, done); err != nil {
 		return nil, err
+	}
+	if again {
+		done = nil
 	}
 	for _, m := range migrations {
 		if _, ok := done[m.name]; ok {
@@ -87,6 +104,32 @@ func (s *Store) Migrate(ctx context.Context) (applied []string, err error) {
 	return applied, s.setRetention(ctx)
 }
 
+// missing reports that the database, or a table of it, is not there.
+func missing(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && (e.Code == codeUnknownDatabase || e.Code == codeUnknownTable)
+}
+
+// begin makes the database, and the table that records the migrations.
+func (s *Store) begin(ctx context.Context) error {
+	err := s.withoutDatabase(func(bare *Store) error {
+		return bare.execText(ctx, s.layout.createDatabase())
+	})
+	if err != nil {
+		return classify("create database", err)
+	}
+	statements, err := s.layout.statements(s.statements["store/create_schema_migrations"].text)
+	if err != nil {
+		return err
+	}
+	for _, statement := range statements {
+		if err := s.execText(ctx, statement); err != nil {
+			return classify("create schema_migrations", err)
+		}
+	}
+	return nil
+}
+
 // SchemaVersion tells the number of the last migration up to which the database has all of them, 0 when there is no
 // database, and the number that this program needs. A database that has more was made by a newer program.
 func (s *Store) SchemaVersion(ctx context.Context) (have, want int, err error) {
@@ -96,8 +139,7 @@ func (s *Store) SchemaVersion(ctx context.Context) (have, want int, err error) {
 	}
 	want = len(migrations)
 	done, err := s.appliedMigrations(ctx)
-	var e *Error
-	if errors.As(err, &e) && (e.Code == codeUnknownDatabase || e.Code == codeUnknownTable) {
+	if missing(err) {
 		return 0, want, nil
 	}
 	if err != nil {
@@ -139,32 +181,45 @@ func compareMigrations(migrations []migration, done map[string]string) error {
 
 func (s *Store) apply(ctx context.Context, m migration) error {
 	for i, statement := range m.statements {
-		if err := s.execText(ctx, statement); err != nil {
-			return classify(fmt.Sprintf("migration %s, statement %d", m.name, i+1), err)
+		forms, err := s.layout.statements(statement)
+		if err != nil {
+			return fmt.Errorf("migration %s: %w", m.name, err)
+		}
+		for _, form := range forms {
+			if err := s.execText(ctx, form); err != nil {
+				return classify(fmt.Sprintf("migration %s, statement %d", m.name, i+1), err)
+			}
 		}
 	}
 	s.log.Info("applied migration", "name", m.name)
 	return s.exec(ctx, "store/record_migration", params{"name": m.name, "checksum": m.checksum})
 }
 
+// execText runs DDL. The server gives up on the others of a cluster before the request ends, so that it can say which.
 func (s *Store) execText(ctx context.Context, text string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.config.QueryTimeout)
 	defer cancel()
+	if s.layout.cluster != "" {
+		ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{
+			"distributed_ddl_task_timeout": max(1, int(s.config.QueryTimeout.Seconds())-2),
+			"distributed_ddl_output_mode":  "throw",
+		}))
+	}
 	return s.conn.Exec(ctx, text)
 }
 
-// createDatabase uses a connection of its own: one that names a database which is missing is refused.
-func (s *Store) createDatabase(ctx context.Context) error {
+// withoutDatabase runs f on a connection of its own that names no database: one that names a database which is missing is
+// refused.
+func (s *Store) withoutDatabase(f func(bare *Store) error) error {
 	options := *s.options
 	options.Auth.Database = "default"
 	options.MaxOpenConns, options.MaxIdleConns = 1, 1
 	conn, err := clickhouse.Open(&options)
 	if err != nil {
-		return fmt.Errorf("create database: %w", err)
+		return fmt.Errorf("open clickhouse: %w", err)
 	}
 	defer conn.Close()
-	bare := &Store{config: s.config, conn: conn, log: s.log, statements: s.statements}
-	return bare.exec(ctx, "store/create_database", params{"database": s.config.Database})
+	return f(&Store{config: s.config, conn: conn, log: s.log, statements: s.statements, layout: s.layout})
 }
 
 // splitStatements cuts a migration at each semicolon that ends a line, outside of strings and comments. Statements of

@@ -53,7 +53,9 @@ type Store struct {
 	conn       driver.Conn
 	log        *slog.Logger
 	statements map[string]*statement
+	layout     layout
 	doubts     doubts
+	settling   settling
 }
 
 // Open prepares a store. It does not connect, so that the server may be away: the first request connects, and Wait waits
@@ -62,7 +64,8 @@ func Open(config Config, opts Options) (*Store, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	statements, err := loadStatements()
+	layout := newLayout(config)
+	statements, err := layout.loadStatements()
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +73,7 @@ func Open(config Config, opts Options) (*Store, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	options, err := clientOptions(config, opts)
+	options, err := clientOptions(config, layout, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -78,10 +81,10 @@ func Open(config Config, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open clickhouse: %w", err)
 	}
-	return &Store{config: config, options: options, conn: conn, log: log, statements: statements}, nil
+	return &Store{config: config, options: options, conn: conn, log: log, statements: statements, layout: layout}, nil
 }
 
-func clientOptions(config Config, opts Options) (*clickhouse.Options, error) {
+func clientOptions(config Config, layout layout, opts Options) (*clickhouse.Options, error) {
 	password, err := config.Password.Or(config.PasswordFile)
 	if err != nil {
 		return nil, err
@@ -95,8 +98,7 @@ func clientOptions(config Config, opts Options) (*clickhouse.Options, error) {
 		MaxIdleConns:    config.MaxConnections,
 		ConnMaxLifetime: time.Hour,
 		Compression:     &clickhouse.Compression{Method: clickhouse.CompressionLZ4},
-		// Servers gather inserts by default since 26.2; a gathered insert has no token and no certain outcome.
-		Settings: clickhouse.Settings{"async_insert": 0},
+		Settings:        layout.sessionSettings(),
 	}
 	o.ClientInfo.Products = append(o.ClientInfo.Products, struct{ Name, Version string }{"auditor", ""})
 	if opts.DialContext != nil || config.Protocol == HTTP {

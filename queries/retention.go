@@ -1,6 +1,13 @@
 package queries
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+)
 
 // setRetention brings the tables' TTL in line with the configuration. Tables that only the rules read keep what they
 // need for no longer than two weeks.
@@ -41,14 +48,52 @@ func (s *Store) retention(ctx context.Context) (map[string]uint32, error) {
 	}
 	days := make(map[string]uint32, len(rows))
 	for _, r := range rows {
-		days[r.Table] = r.Days
+		days[s.layout.plain(r.Table)] = r.Days
 	}
 	return days, nil
 }
 
 func (s *Store) keep(ctx context.Context, table string, days uint32) error {
 	if days == 0 {
-		return s.exec(ctx, "store/keep_for_ever", params{"table": table})
+		return s.alter(ctx, "store/keep_for_ever", table, params{})
 	}
-	return s.exec(ctx, "store/keep_for_days", params{"table": table, "days": days})
+	return s.alter(ctx, "store/keep_for_days", table, params{"days": days})
+}
+
+// alter runs a statement that is about one table, whose name stands for its parameter table: on a cluster, about the tables
+// that hold its rows.
+func (s *Store) alter(ctx context.Context, name, table string, p params) error {
+	forms, err := s.alterations(name, table)
+	if err != nil {
+		return err
+	}
+	for _, form := range forms {
+		bound, err := form.bind(p)
+		if err != nil {
+			return err
+		}
+		if err := s.execText(clickhouse.Context(ctx, clickhouse.WithParameters(bound)), form.text); err != nil {
+			return classify(name, err)
+		}
+	}
+	return nil
+}
+
+// alterations gives a statement of alter as it runs, table and all. The table's name is one of this package's own.
+func (s *Store) alterations(name, table string) ([]statement, error) {
+	const parameter = "table"
+	st, ok := s.statements[name]
+	if !ok || st.params[parameter] != "Identifier" {
+		return nil, fmt.Errorf("no statement %s about a table", name)
+	}
+	texts, err := s.layout.statements(strings.ReplaceAll(st.text, "{table:Identifier}", table))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	forms := make([]statement, len(texts))
+	for i, text := range texts {
+		forms[i] = statement{name: name, text: text, params: maps.Clone(st.params)}
+		delete(forms[i].params, parameter)
+	}
+	return forms, nil
 }

@@ -9,7 +9,8 @@ import (
 	"auditor/event/history"
 )
 
-// Confirmed gives the next offset of each partition up to which the ledger proves that the store has everything.
+// Confirmed gives the next offset of each partition up to which the ledger proves that the store has everything. On a
+// cluster that is what it was a few seconds ago, so that every replica which may be asked has it.
 func (s *Store) Confirmed(ctx context.Context) (event.Cursor, error) {
 	type row struct {
 		Topic     string `ch:"kafka_topic"`
@@ -23,6 +24,9 @@ func (s *Store) Confirmed(ctx context.Context) (event.Cursor, error) {
 	cursor := make(event.Cursor, len(rows))
 	for _, r := range rows {
 		cursor[event.PartitionID{Topic: r.Topic, Partition: r.Partition}] = r.Next
+	}
+	if s.layout.cluster != "" {
+		return s.settling.settled(time.Now(), cursor), nil
 	}
 	return cursor, nil
 }

@@ -3,6 +3,7 @@ package queries
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"time"
 
@@ -12,8 +13,8 @@ import (
 
 // each runs a statement that returns rows and calls row for each. The rows are valid during the call only. The time-out
 // of queries bounds the whole.
-func (s *Store) each(ctx context.Context, name string, p params, row func(driver.Rows) error) error {
-	ctx, text, cancel, err := s.prepare(ctx, name, p, clickhouse.Settings{"log_comment": "auditor " + name})
+func (s *Store) each(outer context.Context, name string, p params, row func(driver.Rows) error) error {
+	ctx, text, cancel, err := s.prepare(outer, name, p, clickhouse.Settings{"log_comment": "auditor " + name})
 	if err != nil {
 		return err
 	}
@@ -28,17 +29,31 @@ func (s *Store) each(ctx context.Context, name string, p params, row func(driver
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return classify(name, rows.Err())
+	if err := rows.Err(); err != nil {
+		return classify(name, err)
+	}
+	return s.whole(outer, name)
 }
 
 // exec runs a statement that returns nothing. What it inserts is inserted, though the same was before.
-func (s *Store) exec(ctx context.Context, name string, p params) error {
-	ctx, text, cancel, err := s.prepare(ctx, name, p, insertSettings(name, ""))
+func (s *Store) exec(outer context.Context, name string, p params) error {
+	ctx, text, cancel, err := s.prepare(outer, name, p, s.insertSettings(name, ""))
 	if err != nil {
 		return err
 	}
 	defer cancel()
-	return classify(name, s.conn.Exec(ctx, text))
+	if err := s.conn.Exec(ctx, text); err != nil {
+		return classify(name, err)
+	}
+	return s.whole(outer, name)
+}
+
+// whole fails when a statement that reads every replica may have missed a shard.
+func (s *Store) whole(ctx context.Context, name string) error {
+	if s.layout.cluster == "" || !s.statements[name].all {
+		return nil
+	}
+	return s.everyShard(ctx)
 }
 
 func (s *Store) prepare(ctx context.Context, name string, p params, settings clickhouse.Settings) (context.Context, string, context.CancelFunc, error) {
@@ -49,6 +64,9 @@ func (s *Store) prepare(ctx context.Context, name string, p params, settings cli
 	bound, err := st.bind(p)
 	if err != nil {
 		return nil, "", nil, err
+	}
+	if st.all && s.layout.cluster != "" {
+		maps.Copy(settings, everyReplicaSettings)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.QueryTimeout)
 	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(bound), clickhouse.WithSettings(settings))

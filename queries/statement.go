@@ -25,15 +25,17 @@ var files embed.FS
 //	-- returns: one row a finding        and in what order
 //	-- cost: one key look-up an id       what it reads, as data grows
 //	-- example: {"ids": ["a"]}           values with which a test runs it; left out when there are no parameters
+//	-- replicas: all                     on a cluster, it reads every replica that answers (see replicas.go)
 type statement struct {
 	name    string
 	text    string            // without the header
 	params  map[string]string // name to ClickHouse type
 	example map[string]any
+	all     bool // replicas: all
 }
 
 var (
-	headerLine  = regexp.MustCompile(`^--(?: (name|params|returns|cost|example):)?(.*)$`)
+	headerLine  = regexp.MustCompile(`^--(?: (name|params|returns|cost|example|replicas):)?(.*)$`)
 	placeholder = regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_]*):([^{}]+)\}`)
 )
 
@@ -58,6 +60,26 @@ var loadStatements = sync.OnceValues(func() (map[string]*statement, error) {
 	return all, err
 })
 
+// loadStatements gives the statements as they run in this layout.
+func (l layout) loadStatements() (map[string]*statement, error) {
+	all, err := loadStatements()
+	if err != nil || l.cluster == "" {
+		return all, err
+	}
+	all = maps.Clone(all)
+	for name, s := range all {
+		if !s.all {
+			continue
+		}
+		changed := *s
+		if changed.text, err = l.everyReplica(s.text); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		all[name] = &changed
+	}
+	return all, nil
+}
+
 func parseStatement(name, text string) (*statement, error) {
 	header, body := splitHeader(text)
 	if header["name"] != name {
@@ -77,6 +99,11 @@ func parseStatement(name, text string) (*statement, error) {
 	}
 	if declared := describeParams(s.params); !sameParams(declared, header["params"]) {
 		return nil, fmt.Errorf("header declares params %q, the text has %q", header["params"], declared)
+	}
+	if header["replicas"] != "" {
+		if s.all = header["replicas"] == "all"; !s.all {
+			return nil, fmt.Errorf("header says replicas %q, which can only be all", header["replicas"])
+		}
 	}
 	if header["example"] != "" {
 		d := json.NewDecoder(strings.NewReader(header["example"]))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"auditor/event"
+	"auditor/event/reject"
 	"auditor/event/view"
 )
 
@@ -63,7 +65,7 @@ func (s *Server) evidencePage(ctx context.Context, r request) (document, error) 
 	if err != nil {
 		return document{}, err
 	}
-	counts, err := s.store.RejectCounts(ctx)
+	counts, err := s.store.RejectCounts(ctx, view.RejectFilter{})
 	if err != nil {
 		return document{}, err
 	}
@@ -73,9 +75,15 @@ func (s *Server) evidencePage(ctx context.Context, r request) (document, error) 
 	}
 	v := evidenceView{Unheard: len(partitions) == 0, Partitions: s.partitionRows(ledger, partitions)}
 	rejected := 0
+	byReason := map[event.Reason]int{}
 	for _, c := range counts {
 		rejected += c.Count
-		v.Reasons = append(v.Reasons, phrase{Text: plain(string(c.Reason)) + " " + number(c.Count), Href: "/evidence?" + url.Values{"reason": {string(c.Reason)}}.Encode()})
+		byReason[c.Reason] += c.Count
+	}
+	for _, reason := range slices.SortedFunc(maps.Keys(byReason), func(a, b event.Reason) int {
+		return cmp.Or(cmp.Compare(byReason[b], byReason[a]), cmp.Compare(a, b))
+	}) {
+		v.Reasons = append(v.Reasons, phrase{Text: plain(string(reason)) + " " + number(byReason[reason]), Href: "/evidence?" + url.Values{"reason": {string(reason)}}.Encode()})
 	}
 	for _, reject := range rejects {
 		v.Rejects = append(v.Rejects, s.rejectRow(reject))
@@ -155,7 +163,7 @@ func (s *Server) partitionRows(ledger []view.Ledger, partitions []view.Partition
 // rawShown is how many bytes of a rejected record a page shows; the API gives all.
 const rawShown = 4 << 10
 
-func (s *Server) rejectRow(r view.Reject) rejectRow {
+func (s *Server) rejectRow(r reject.Reject) rejectRow {
 	text := string(r.Raw)
 	if !utf8.ValidString(text) {
 		text = strings.ToValidUTF8(text, "\ufffd")
@@ -188,8 +196,11 @@ func rejectCursorAt(p view.Position) string {
 	return fmt.Sprintf("%d.%d.%d.%d.%s", p.KafkaTime.UnixMilli(), p.Partition, p.Offset, p.Index, p.Topic)
 }
 
-func rejectFilter(q url.Values, limit int) (view.RejectFilter, error) {
-	f := view.RejectFilter{Reason: event.Reason(q.Get("reason")), Limit: limit}
+func rejectFilter(q url.Values, limit int) (view.RejectList, error) {
+	f := view.RejectList{Limit: limit}
+	if reason := q.Get("reason"); reason != "" {
+		f.Reasons = []event.Reason{event.Reason(reason)}
+	}
 	text := q.Get("cursor")
 	if text == "" {
 		return f, nil

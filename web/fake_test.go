@@ -14,6 +14,7 @@ import (
 	"auditor/event"
 	"auditor/event/finding"
 	"auditor/event/history"
+	"auditor/event/reject"
 	"auditor/event/view"
 	"auditor/web"
 )
@@ -31,7 +32,8 @@ type fake struct {
 	hits     []view.Hit
 	ledger   []view.Ledger
 	progress []view.Partition
-	rejects  []view.Reject
+	rejects  []reject.Reject
+	list     view.RejectList // the last page of them asked for
 	workers  []view.Worker
 	asked    int
 	block    chan struct{} // when set, questions wait until it is closed or their context ends
@@ -145,12 +147,55 @@ func (f *fake) Progress(ctx context.Context) ([]view.Partition, error) {
 	return f.progress, f.ask(ctx)
 }
 
-func (f *fake) Rejects(ctx context.Context, _ view.RejectFilter) ([]view.Reject, error) {
-	return f.rejects, f.ask(ctx)
+func (f *fake) Rejects(ctx context.Context, list view.RejectList) ([]reject.Reject, error) {
+	err := f.ask(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.list = list
+	return f.rejects, err
 }
 
-func (f *fake) RejectCounts(ctx context.Context) ([]view.RejectCount, error) {
-	return nil, f.ask(ctx)
+func (f *fake) RejectCounts(ctx context.Context, _ view.RejectFilter) ([]view.RejectCount, error) {
+	var counts []view.RejectCount
+	for _, r := range f.rejects {
+		counts = append(counts, view.RejectCount{Topic: r.Topic, Reason: r.Reason, State: r.State, Count: 1, Bytes: r.Size, First: r.KafkaTime, Last: r.KafkaTime})
+	}
+	return counts, f.ask(ctx)
+}
+
+func (f *fake) RejectRates(ctx context.Context, _ time.Time, _ time.Duration) ([]view.RejectRate, error) {
+	var rates []view.RejectRate
+	for _, r := range f.rejects {
+		rates = append(rates, view.RejectRate{Slot: r.KafkaTime, Reason: r.Reason, Count: 1})
+	}
+	return rates, f.ask(ctx)
+}
+
+func (f *fake) Reject(ctx context.Context, at event.Position) (reject.Reject, error) {
+	if err := f.ask(ctx); err != nil {
+		return reject.Reject{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.rejects {
+		if r.Position == at {
+			return r, nil
+		}
+	}
+	return reject.Reject{}, view.ErrNotFound
+}
+
+func (f *fake) PurgeReject(ctx context.Context, at event.Position, by, note string) error {
+	err := f.ask(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.rejects {
+		if f.rejects[i].Position == at && err == nil {
+			f.rejects[i].State, f.rejects[i].Raw = reject.Purged, nil
+			f.rejects[i].Log = append(f.rejects[i].Log, reject.Entry{Position: at, Time: noon, Action: reject.Purge, By: by, Note: note})
+		}
+	}
+	return err
 }
 
 var errAway = errors.New("dial tcp 10.1.2.3:9000: connect: connection refused")

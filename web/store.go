@@ -7,6 +7,7 @@ import (
 	"auditor/event"
 	"auditor/event/finding"
 	"auditor/event/history"
+	"auditor/event/reject"
 	"auditor/event/view"
 )
 
@@ -15,6 +16,7 @@ type Store interface {
 	Findings
 	Histories
 	Figures
+	Rejects
 }
 
 // Findings holds what the rules found, and what became of it.
@@ -59,6 +61,18 @@ type Figures interface {
 	Ledger(ctx context.Context, from time.Time) ([]view.Ledger, error)
 	// Progress gives where ingest stands in each partition, in order, as the process that reads it told last.
 	Progress(ctx context.Context) ([]view.Partition, error)
-	Rejects(ctx context.Context, filter view.RejectFilter) ([]view.Reject, error)
-	RejectCounts(ctx context.Context) ([]view.RejectCount, error)
+}
+
+// Rejects holds what could not be read as an event, and what became of it.
+type Rejects interface {
+	// Rejects gives one page of the rejects that a filter chooses, the newest first, without headers and log.
+	Rejects(ctx context.Context, list view.RejectList) ([]reject.Reject, error)
+	// RejectCounts counts what a filter chooses by topic, reason and state, the most frequent first.
+	RejectCounts(ctx context.Context, filter view.RejectFilter) ([]view.RejectCount, error)
+	// RejectRates counts rejects by reason, from a time on, by slots of the given length.
+	RejectRates(ctx context.Context, from time.Time, slot time.Duration) ([]view.RejectRate, error)
+	// Reject gives a reject whole, with its log, or view.ErrNotFound.
+	Reject(ctx context.Context, at event.Position) (reject.Reject, error)
+	// PurgeReject deletes what a reject holds, once it has logged who asked for that.
+	PurgeReject(ctx context.Context, at event.Position, by, note string) error
 }

@@ -300,15 +300,15 @@ func testEvidence(t *testing.T, pages *queries.Pages, s *seeded) {
 	if l := ledger[1]; l.First != 100 || l.Last != 139 || l.Missing != 5+3 || l.Batches != 4 {
 		t.Errorf("%+v", l)
 	}
-	first, err := pages.Rejects(t.Context(), view.RejectFilter{Limit: 1, RawLimit: 5})
+	first, err := pages.Rejects(t.Context(), view.RejectList{Limit: 1, RawLimit: 5})
 	if err != nil || len(first) != 1 || string(first[0].Raw) != `{"bus` || first[0].Size != 39 {
 		t.Fatalf("%+v, %v", first, err)
 	}
-	second, err := pages.Rejects(t.Context(), view.RejectFilter{Limit: 5, RawLimit: 100, Before: view.Position{KafkaTime: first[0].KafkaTime, Position: first[0].Position}})
+	second, err := pages.Rejects(t.Context(), view.RejectList{Limit: 5, RawLimit: 100, Before: view.Position{KafkaTime: first[0].KafkaTime, Position: first[0].Position}})
 	if err != nil || len(second) != 1 || string(second[0].Raw) != "hello <b>there</b>\x00\xff" || second[0].Offset != 0 {
 		t.Errorf("%+v, %v", second, err)
 	}
-	counts, err := pages.RejectCounts(t.Context())
+	counts, err := pages.RejectCounts(t.Context(), view.RejectFilter{})
 	if err != nil || len(counts) != 2 || counts[0].Count != 1 {
 		t.Errorf("%+v, %v", counts, err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"auditor/event"
 	"auditor/event/finding"
+	"auditor/event/reject"
 	"auditor/event/view"
 	"auditor/web"
 )
@@ -97,7 +98,7 @@ func elements(t *testing.T, key string) []string {
 	t.Helper()
 	store := &fake{findings: []finding.Finding{twice(key)}, events: happened(key), hits: []view.Hit{
 		{Kind: view.HitKey, BusinessKey: key, Task: key}, {Kind: view.HitTask, TaskID: key, BusinessKey: key}},
-		rejects: []view.Reject{{Reject: event.Reject{Raw: []byte(key), Reason: "json", Detail: key}, Size: len(key)}}}
+		rejects: []reject.Reject{{Reject: event.Reject{Raw: []byte(key), Reason: "json", Detail: key}, Size: len(key)}}}
 	server := newServer(t, store)
 	var all []string
 	for _, path := range []string{"/", "/findings?q=" + url.QueryEscape(key), "/findings/0123456789abcdef01234567", "/keys?key=" + url.QueryEscape(key),

@@ -8,6 +8,7 @@ import (
 
 	"auditor/event"
 	"auditor/event/finding"
+	"auditor/event/reject"
 )
 
 // ErrNotFound says that the store holds nothing of that name.
@@ -157,18 +158,22 @@ type Partition struct {
 	Problem   string    // why the partition stands still; empty when it does not
 }
 
-// RejectFilter chooses rejected records, the newest first.
+// RejectFilter chooses rejects. An empty field chooses all.
 type RejectFilter struct {
-	Reason   event.Reason // empty: all
-	Limit    int
-	RawLimit int      // bytes of each record's key and value that are wanted
-	Before   Position // the last of the page before; zero for the first page
+	Topic     string
+	Partition *int32 // nil: all
+	Reasons   []event.Reason
+	States    []reject.State
+	Since     time.Time // of the record's Kafka timestamp: then or later
+	Until     time.Time // before then
 }
 
-// Reject is a rejected record, its bytes cut to what was wanted.
-type Reject struct {
-	event.Reject
-	Size int // of the whole value, in bytes
+// RejectList asks for one page of the rejects that a filter chooses, the newest first.
+type RejectList struct {
+	RejectFilter
+	Limit    int
+	RawLimit int      // bytes of each record's key and value, and of each of its headers, that are wanted
+	Before   Position // the last of the page before; zero for the first page
 }
 
 // Position is where a reject stands in the order of its list.
@@ -177,9 +182,20 @@ type Position struct {
 	event.Position
 }
 
-// RejectCount is how many records were rejected for one reason.
+// RejectCount is how many records of a topic were rejected for one reason, and are in one state.
 type RejectCount struct {
+	Topic  string
+	Reason event.Reason
+	State  reject.State
+	Count  int
+	Bytes  int // of their values
+	First  time.Time
+	Last   time.Time
+}
+
+// RejectRate is how many records were rejected for one reason within one slot of time.
+type RejectRate struct {
+	Slot   time.Time
 	Reason event.Reason
 	Count  int
-	Last   time.Time
 }

@@ -4,6 +4,7 @@
 -- returns: nothing
 -- cost: the offsets of the parts that reach into the range, and the range's events
 -- example: {"topic": "task-events", "partition": 0, "first": 0, "last": 100}
+-- replicas: all
 INSERT INTO attempts (minute, namespace, task, task_id, type, retries, time, error_type, event_id, kafka_time)
 SELECT toDateTime(toStartOfMinute(time), 'UTC') AS minute, namespace, task, task_id, type, retries, time, error_type, event_id, kafka_time
 FROM events

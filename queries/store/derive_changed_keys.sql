@@ -4,6 +4,7 @@
 -- returns: nothing
 -- cost: the offsets of the parts that reach into the range, and the range's events
 -- example: {"topic": "task-events", "partition": 0, "first": 0, "last": 100}
+-- replicas: all
 INSERT INTO changed_keys (kafka_topic, kafka_partition, kafka_offset, namespace, business_key, task_id, kafka_time)
 SELECT kafka_topic, kafka_partition, kafka_offset, namespace, business_key, task_id, kafka_time
 FROM events

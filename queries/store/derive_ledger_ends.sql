@@ -4,6 +4,7 @@
 -- returns: nothing
 -- cost: the rows of one partition's ledger
 -- example: {"topic": "task-events", "partition": 0}
+-- replicas: all
 INSERT INTO ledger_ends (kafka_topic, kafka_partition, last)
 SELECT kafka_topic, kafka_partition, max(last) AS last
 FROM ingest_ledger

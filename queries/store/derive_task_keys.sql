@@ -4,6 +4,7 @@
 -- returns: nothing
 -- cost: the offsets of the parts that reach into the range, and the range's events
 -- example: {"topic": "task-events", "partition": 0, "first": 0, "last": 100}
+-- replicas: all
 INSERT INTO task_keys (namespace, task_id, task, business_key, kafka_time)
 SELECT namespace, task_id, task, business_key, max(kafka_time) AS kafka_time
 FROM events

@@ -4,6 +4,7 @@
 -- returns: nothing
 -- cost: the offsets of the parts that reach into the range, and the range's events
 -- example: {"topic": "task-events", "partition": 0, "first": 0, "last": 100}
+-- replicas: all
 INSERT INTO task_minutes (minute, namespace, task, type, events, kafka_time)
 SELECT toDateTime(toStartOfMinute(time), 'UTC') AS minute, namespace, task, type,
     uniqCombined64State(13)(event_id) AS events, max(kafka_time) AS kafka_time

@@ -4,6 +4,7 @@
 -- returns: nothing
 -- cost: the offsets of the parts that reach into the range, and the range's events
 -- example: {"topic": "task-events", "partition": 0, "first": 0, "last": 100}
+-- replicas: all
 INSERT INTO worker_signals (namespace, worker, slice, pid, first, last, idle, lost, kafka_time)
 SELECT
     namespace,

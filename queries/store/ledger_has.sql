@@ -4,6 +4,7 @@
 -- returns: one number, 0 when it has none
 -- cost: one key look-up
 -- example: {"topic": "task-events", "partition": 0, "first": 0, "last": 100}
+-- replicas: all
 SELECT count()
 FROM ingest_ledger
 WHERE kafka_topic = {topic:String} AND kafka_partition = {partition:Int32}

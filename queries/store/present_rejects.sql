@@ -4,6 +4,7 @@
 -- returns: kafka_offset, kafka_index of each row, once, in no order
 -- cost: one key range
 -- example: {"topic": "task-events", "partition": 0, "first": 0, "last": 100}
+-- replicas: all
 SELECT DISTINCT kafka_offset, kafka_index
 FROM rejects
 WHERE kafka_topic = {topic:String} AND kafka_partition = {partition:Int32}
