@@ -19,6 +19,7 @@ import (
 	"auditor/event"
 	"auditor/event/finding"
 	"auditor/event/history"
+	"auditor/event/reject"
 	"auditor/internal/require"
 )
 
@@ -146,6 +147,12 @@ func everyday(t testing.TB, s *Store) {
 				t.Fatal(err)
 			}
 		}
+		e := reject.Entry{Position: b.Rejects[0].Position, KafkaTime: noon, Time: noon, Action: reject.Intended, Attempt: fmt.Sprint("a", i), By: "ada"}
+		sent := e
+		sent.Action = reject.Sent
+		if err := s.LogRejects(t.Context(), []reject.Entry{e, sent}[:1+i%2]); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var found []finding.Finding
 	var changes []finding.Change
@@ -228,7 +235,7 @@ var asked = params{
 	"since": time.Unix(0, 0), "until": noon.Add(time.Hour), "now": noon.Add(24 * time.Hour), "name": "rules",
 	"namespaces": []string{"", "", ""}, "business_keys": []string{"k1", "k2", ""}, "task_ids": []string{"", "", "t5"},
 	"ids": []string{"f1", "f2", "f3", "f4"}, "id": "f4", "workers": []string{"w0", "w1"}, "namespace": "", "text": "k7",
-	"task_id": "t7", "retries": 1, "tasks": []string{"shop.settle"}, "stuck_after": []float64{60}, "limit": 1000,
+	"task_id": "t7", "retries": 1, "tasks": []string{"shop.settle"}, "topics": []string{"task-events"}, "offsets": []int64{100}, "stuck_after": []float64{60}, "limit": 1000,
 }
 
 // Each statement says the same of what lies on two servers as of what lies on one.
@@ -265,6 +272,14 @@ func TestStatementsAnswerTheSameOnACluster(t *testing.T) {
 			switch name {
 			case "web/search_prefix":
 				p["text"] = "t1"
+			case "store/arrived":
+				p["ids"] = []string{"e0-1", "e2-1"}
+			case "store/reject":
+				p["offset"] = 100
+			case "store/reject_log", "store/unpurged_rejects":
+				p["positions"] = []string{"task-events:0:100:1"}
+			case "web/rejects", "web/reject_counts", "store/reject_positions":
+				p["states"] = []string{"unknown", "replayed"}
 			case "web/findings":
 				p["text"], p["states"] = "", []string{"resolved", "acknowledged"}
 			}

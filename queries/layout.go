@@ -58,6 +58,7 @@ var shardedBy = map[string]string{
 
 	// What a partition's records became, in one place: the pages and proofs go by partition.
 	"rejects":       "sipHash64(kafka_topic, kafka_partition)",
+	"reject_log":    "sipHash64(kafka_topic, kafka_partition)",
 	"ingest_ledger": firstShard,
 	"ledger_ends":   firstShard,
 

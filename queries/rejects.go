@@ -255,7 +255,7 @@ const purgedAtOnce = 1000
 // with what it was told nevertheless, and the same call again does no harm.
 func (s *Store) PurgeRejectsAt(ctx context.Context, positions []event.Position, by, note string) error {
 	for some := range slices.Chunk(positions, purgedAtOnce) {
-		chosen := rejectParams(view.RejectFilter{}).with(params{
+		chosen := purgeParams(view.RejectFilter{}, params{
 			"positions": pluck(some, func(p *event.Position) string { return event.FormatPosition(*p) }), "ends": map[string]int64{},
 		})
 		if err := s.purge(ctx, chosen, by, note); err != nil {
@@ -287,20 +287,28 @@ func (s *Store) PurgeRejects(ctx context.Context, f view.RejectFilter, by, note 
 	for id, next := range confirmed {
 		ends[fmt.Sprintf("%s:%d", id.Topic, id.Partition)] = next - 1
 	}
-	return s.purge(ctx, rejectParams(f).with(params{"positions": []string{}, "ends": ends}), by, note)
+	return s.purge(ctx, purgeParams(f, params{"positions": []string{}, "ends": ends}), by, note)
+}
+
+// purgeParams are the params of the statements that choose what is purged. They tell times in milliseconds, for a change of
+// a table cannot compare one with text.
+func purgeParams(f view.RejectFilter, more params) params {
+	p := rejectParams(f).with(more)
+	for _, bound := range []string{"since", "until"} {
+		first := storable(p[bound].(time.Time)).Add(time.Millisecond - time.Nanosecond) // the first that is not before
+		p[bound+"_ms"] = first.UnixMilli()
+		delete(p, bound)
+	}
+	delete(p, "states")
+	return p
 }
 
 func (s *Store) purge(ctx context.Context, chosen params, by, note string) error {
-	delete(chosen, "states")
-	for _, bound := range []string{"since", "until"} { // a change of a table cannot compare times given as text
-		at := storable(chosen[bound].(time.Time))
-		chosen[bound] = at.Add(time.Millisecond - time.Nanosecond).UnixMilli() // the first millisecond that is not before
-	}
 	err := s.exec(ctx, "store/log_purge", chosen.with(params{"at": time.Now(), "attempt": rand.Text(), "by": by, "note": note}))
 	if err != nil {
 		return err
 	}
-	err = s.exec(ctx, "store/purge_rejects", chosen)
+	err = s.alter(ctx, "store/purge_rejects", "rejects", chosen)
 	for pause := 50 * time.Millisecond; stillDoing(err); pause = min(2*pause, time.Second) {
 		left, _, failure := selectOne[uint64](ctx, s, "store/unpurged_rejects", chosen)
 		if failure == nil && left == 0 {
