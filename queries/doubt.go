@@ -64,7 +64,7 @@ func (s *Store) fill(ctx context.Context, b *event.Batch) error {
 	}
 	s.log.Warn("clickhouse knew a batch of which it lacked rows; they are written again",
 		"topic", b.Topic, "partition", b.Partition, "first", b.First, "last", b.Last, "events", len(events), "rejects", len(rejects))
-	if err := s.insert(ctx, "events", "", eventBlock(events)); err != nil {
+	if err := s.insertEvents(ctx, "", events); err != nil {
 		return err
 	}
 	return s.insert(ctx, "rejects", "", rejectBlock(rejects))

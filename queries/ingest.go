@@ -29,7 +29,7 @@ func (s *Store) InsertBatch(ctx context.Context, b event.Batch) error {
 	if b.Supplement { // the range's own tokens are spent on other rows
 		suffix = ":supplement"
 	}
-	if err := s.insert(ctx, "events", token+suffix, eventBlock(b.Events)); err != nil {
+	if err := s.insertEvents(ctx, token+suffix, b.Events); err != nil {
 		return err
 	}
 	rejects, err := s.newRejects(ctx, &b, doubtful)
@@ -211,6 +211,7 @@ func (s *Store) insertSettings(comment, token string) clickhouse.Settings {
 		"insert_deduplication_token": token,
 		"deduplicate_blocks_in_dependent_materialized_views": 1,
 		"max_partitions_per_insert_block":                    0, // one batch may hold records of many weeks
+		"optimize_on_insert":                                 0, // half of an insert's time, to find rows that no batch has twice
 		"log_comment":                                        "auditor " + comment,
 	}
 	maps.Copy(settings, s.quorumSettings())

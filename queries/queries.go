@@ -32,6 +32,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -104,6 +105,7 @@ func clientOptions(config Config, layout layout, opts Options) (*clickhouse.Opti
 	if opts.DialContext != nil || config.Protocol == HTTP {
 		o.Protocol = clickhouse.HTTP
 		o.Compression = nil
+		o.TransportFunc = func(t *http.Transport) (http.RoundTripper, error) { return blockTransport{t, t}, nil }
 	}
 	if opts.DialContext != nil {
 		o.Addr = []string{"localhost"} // never looked up; a name that no proxy setting applies to

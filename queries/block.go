@@ -1,0 +1,106 @@
+package queries
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+
+	"auditor/event"
+)
+
+// insertEvents writes events as one block, as insert does.
+func (s *Store) insertEvents(ctx context.Context, token string, events []event.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	if s.options.Protocol != clickhouse.HTTP {
+		return s.insert(ctx, "events", token, eventBlock(events))
+	}
+	const op = "insert into events"
+	ctx, cancel := context.WithTimeout(ctx, s.config.InsertTimeout)
+	defer cancel()
+	x := encoders.Get().(*encoder)
+	defer encoders.Put(x)
+	x.reset()
+	x.events(events)
+	block := &blockBody{rest: x.buf}
+	defer block.end()
+	ctx = clickhouse.Context(context.WithValue(ctx, blockKey{}, block),
+		clickhouse.WithSettings(s.insertSettings(op, token)), clickhouse.WithColumnNamesAndTypes(standIn))
+	batch, err := s.conn.PrepareBatch(ctx, insertEventsText)
+	if err != nil {
+		return classify(op, err)
+	}
+	if err := batch.Append(true); err != nil {
+		return classify(op, err)
+	}
+	return classify(op, batch.Send())
+}
+
+var encoders = sync.Pool{New: func() any { return new(encoder) }}
+
+// insertEventsText names the columns in the order in which an encoder writes them.
+var insertEventsText = "INSERT INTO events (" + strings.Join(pluck(eventColumns, func(c *column) string { return c.name }), ", ") + ")"
+
+// blockKey is the key of a context's value: a block in Native format that takes the place of the body of the request.
+type blockKey struct{}
+
+// blockBody is such a block, as a body.
+type blockBody struct {
+	mu   sync.Mutex
+	rest []byte
+}
+
+// Read gives nothing once the block has ended, so that a request fails for its length: a request that failed may still be being sent, while its memory holds another block.
+func (b *blockBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+// Close leaves the rest unread.
+func (b *blockBody) Close() error {
+	b.end()
+	return nil
+}
+
+func (b *blockBody) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rest = nil
+}
+
+// standIn is the block that the client is told to send where another one will take its place.
+var standIn = []clickhouse.ColumnNameAndType{{Name: "x", Type: "Bool"}}
+
+// blockTransport sends the encoded block that a request's context carries. The client has no way to be handed one, but knows
+// how to reach the server, who to be there, and what its errors mean.
+type blockTransport struct {
+	http.RoundTripper
+	idle interface{ CloseIdleConnections() }
+}
+
+// CloseIdleConnections closes the connections that no request uses.
+func (t blockTransport) CloseIdleConnections() { t.idle.CloseIdleConnections() }
+
+func (t blockTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	block, ok := r.Context().Value(blockKey{}).(*blockBody)
+	if !ok || !strings.HasPrefix(r.URL.Query().Get("query"), insertEventsText) { // a new connection asks who the server is, first
+		return t.RoundTripper.RoundTrip(r)
+	}
+	if r.Body != nil {
+		_ = r.Body.Close() // ends the goroutine that writes it
+	}
+	r = r.Clone(r.Context())
+	r.Body, r.ContentLength = block, int64(len(block.rest))
+	return t.RoundTripper.RoundTrip(r)
+}

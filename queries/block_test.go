@@ -1,0 +1,102 @@
+package queries
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"auditor/event"
+)
+
+// TestColumnsHaveTheTypesOfTheTable holds what blocks are encoded as to what ClickHouse has: it would convert another type, at
+// the price of an insert.
+func TestColumnsHaveTheTypesOfTheTable(t *testing.T) {
+	s := newStore(t)
+	rows, err := s.conn.Query(t.Context(), "SELECT name, type FROM system.columns WHERE database = currentDatabase() AND table = 'events' AND default_kind = ''")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	want := map[string]string{}
+	for rows.Next() {
+		var name, kind string
+		if err := rows.Scan(&name, &kind); err != nil {
+			t.Fatal(err)
+		}
+		want[name] = kind
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]string{}
+	for _, c := range eventColumns {
+		have[c.name] = c.kind
+	}
+	if diff := gocmp.Diff(want, have); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestEncodedIsWhatTheClientEncodes compares the two ways in which events reach ClickHouse, with dictionaries of each width.
+func TestEncodedIsWhatTheClientEncodes(t *testing.T) {
+	for _, rows := range []int{1, 256, 257, 65536, 65537} {
+		t.Run(fmt.Sprint(rows), func(t *testing.T) {
+			events := make([]event.Event, rows)
+			for i := range events {
+				events[i] = anEvent(int64(i))
+				if i%3 == 0 {
+					events[i] = fullEvent()
+				}
+				events[i].Offset, events[i].Worker = int64(i), fmt.Sprint("w", i)
+				events[i].Task = hostile[i%20]
+			}
+			encoded, gathered := newStore(t), newStore(t)
+			if err := encoded.insertEvents(t.Context(), "", events); err != nil {
+				t.Fatal(err)
+			}
+			if err := gathered.insert(t.Context(), "events", "", eventBlock(events)); err != nil {
+				t.Fatal(err)
+			}
+			if diff := gocmp.Diff(readEvents(t, gathered), readEvents(t, encoded)); diff != "" {
+				t.Errorf("%.4000s", diff)
+			}
+		})
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestBlockThatIsStillBeingSent: the request has failed, and its memory serves another block, while the connection still reads.
+func TestBlockThatIsStillBeingSent(t *testing.T) {
+	memory := []byte("a first block")
+	block := &blockBody{rest: memory}
+	var sent io.Reader
+	transport := blockTransport{RoundTripper: roundTrip(func(r *http.Request) (*http.Response, error) {
+		if r.ContentLength != int64(len(memory)) {
+			t.Errorf("the length is %d", r.ContentLength)
+		}
+		sent = r.Body
+		_, _ = io.ReadFull(sent, make([]byte, 7))
+		return nil, io.ErrUnexpectedEOF
+	})}
+	request, err := http.NewRequestWithContext(context.WithValue(t.Context(), blockKey{}, block), http.MethodPost, "http://engine/?query="+url.QueryEscape(insertEventsText), bytes.NewReader([]byte("stand-in")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := transport.RoundTrip(request); err == nil {
+		t.Fatal("no error")
+	}
+	block.end()
+	copy(memory, "another block")
+	if rest, err := io.ReadAll(sent); err != nil || len(rest) > 0 {
+		t.Errorf("%q was read after the end, %v", rest, err)
+	}
+}
