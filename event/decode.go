@@ -79,16 +79,20 @@ func NewDecoder(c DecoderConfig) (*Decoder, error) {
 // Decode reads a record. Every element of it becomes an event or a reject, in order, and a record that cannot be read
 // as a whole becomes one reject; so there is always at least one of the two. One bad element of an array rejects that
 // element only. Nothing of the result aliases the record.
-func (d *Decoder) Decode(r Record) (events []Event, rejects []Reject) {
+func (d *Decoder) Decode(r Record) (events []Event, rejects []Reject) { return d.Append(nil, nil, r) }
+
+// Append is Decode for many records: it adds what r holds to events and rejects. An event is large, and this way it is written
+// once, where it stays.
+func (d *Decoder) Append(events []Event, rejects []Reject, r Record) ([]Event, []Reject) {
 	elements, bad := d.split(r.Value)
 	if bad != nil {
-		return nil, []Reject{r.reject(0, bad, r.Value)}
+		return events, append(rejects, r.reject(0, bad, r.Value))
 	}
 	envelope, bad := readHeaders(r.Headers)
 	if bad != nil {
-		return nil, []Reject{r.reject(0, bad, r.Value)}
+		return events, append(rejects, r.reject(0, bad, r.Value))
 	}
-	events = make([]Event, 0, len(elements))
+	events = slices.Grow(events, len(elements))
 	for i, raw := range elements {
 		events = append(events, Event{})
 		e := &events[len(events)-1]

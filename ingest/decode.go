@@ -11,10 +11,10 @@ import (
 // maxDetail bounds the detail of a reject that ingest itself writes, in bytes.
 const maxDetail = 512
 
-// decode gives a record's events and rejects. Where the decoder breaks its promise, by a panic or with no row at all, the
-// record becomes a reject and keeps its bytes: it would otherwise end every process that comes to it. It may be called from
-// many goroutines at once.
-func (i *Ingester) decode(r event.Record) (events []event.Event, rejects []event.Reject) {
+// decode adds a record's events and rejects to those of others. Where the decoder breaks its promise, by a panic or with no row
+// at all, the record becomes a reject and keeps its bytes: it would otherwise end every process that comes to it. It may be
+// called from many goroutines at once.
+func (i *Ingester) decode(events []event.Event, rejects []event.Reject, r event.Record) (allEvents []event.Event, allRejects []event.Reject) {
 	defer func() {
 		fault := recover()
 		if fault == nil {
@@ -24,13 +24,23 @@ func (i *Ingester) decode(r event.Record) (events []event.Event, rejects []event
 			i.log.Error("the decoder failed on a record, which is kept as a reject; further ones are only counted",
 				"topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "panic", fault, "stack", string(debug.Stack()))
 		})
-		events, rejects = nil, []event.Reject{rejectOf(r, event.ReasonDecoderFailed, fmt.Sprint("the decoder failed: ", fault))}
+		allEvents, allRejects = events, append(rejects, rejectOf(r, event.ReasonDecoderFailed, fmt.Sprint("the decoder failed: ", fault)))
 	}()
-	events, rejects = i.decoder.Decode(r)
-	if len(events)+len(rejects) == 0 {
-		rejects = []event.Reject{rejectOf(r, event.ReasonDecoderFailed, "the decoder gave neither an event nor a reject")}
+	if many, ok := i.decoder.(appender); ok {
+		allEvents, allRejects = many.Append(events, rejects, r)
+	} else {
+		moreEvents, moreRejects := i.decoder.Decode(r)
+		allEvents, allRejects = append(events, moreEvents...), append(rejects, moreRejects...)
 	}
-	return events, rejects
+	if len(allEvents)+len(allRejects) == len(events)+len(rejects) {
+		allRejects = append(rejects, rejectOf(r, event.ReasonDecoderFailed, "the decoder gave neither an event nor a reject"))
+	}
+	return allEvents, allRejects
+}
+
+// appender is a Decoder that can add a record's rows to those of others.
+type appender interface {
+	Append([]event.Event, []event.Reject, event.Record) ([]event.Event, []event.Reject)
 }
 
 // rejectOf is a reject that stands for all of a record.

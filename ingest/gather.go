@@ -134,9 +134,7 @@ func (p *partition) cut(to bound) event.Batch {
 			r.Index = event.WholeRecord
 			b.Rejects = append(b.Rejects, r)
 		default:
-			events, rejects := p.decode(e.Record)
-			b.Events = append(b.Events, events...)
-			b.Rejects = append(b.Rejects, rejects...)
+			b.Events, b.Rejects = p.decode(b.Events, b.Rejects, e.Record)
 		}
 		to.bytes -= e.size()
 		b.Records++

@@ -65,7 +65,8 @@ type Store interface {
 }
 
 // Decoder turns one record into its events and rejects, with their positions. It must be pure: the same record gives the
-// same rows. Each record gives at least one row, and no two of them have the same position.
+// same rows. Each record gives at least one row, and no two of them have the same position. One that has a method Append too, as
+// event.Decoder has, is asked by that.
 type Decoder interface {
 	Decode(event.Record) ([]event.Event, []event.Reject)
 }

@@ -21,6 +21,9 @@ const (
 	maxHeaders      = 1 << 10 // of one record
 )
 
+// usualRatio is how many bytes events take that came as one, compressed.
+const usualRatio = 4
+
 // The layout of a record batch, format 2 (Kafka 0.11 and later).
 const (
 	batchLengthAt    = 8
@@ -220,6 +223,7 @@ func (b *batch) unpack() ([]byte, error) {
 	from := codec.NewReader(bytes.NewReader(body))
 	defer from.Close()
 	var out bytes.Buffer
+	out.Grow(min(usualRatio*len(body), maxBatchBytes)) // to grow it little by little would copy it again and again
 	n, err := io.Copy(&out, io.LimitReader(from, maxBatchBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("unpack %s: %w", kind, err)
