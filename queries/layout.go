@@ -43,6 +43,9 @@ const anyShard = "rand()"
 // that all there is of a key is on one shard, where FINAL and merges see it together.
 const keyShard = "sipHash64(namespace, business_key, if(business_key != '', '', task_id))"
 
+// partitionShard is the sharding key of what became of a partition's records otherwise.
+const partitionShard = "sipHash64(kafka_topic, kafka_partition)"
+
 // shardedBy holds the sharding key of each table. A table that is not here cannot be made on a cluster: whoever adds one
 // decides where its rows lie, and whether every statement that reads it is right where they lie on several shards.
 var shardedBy = map[string]string{
@@ -56,9 +59,8 @@ var shardedBy = map[string]string{
 	"task_minutes":   anyShard,
 	"keyless":        anyShard,
 
-	// What a partition's records became, in one place: the pages and proofs go by partition.
-	"rejects":       "sipHash64(kafka_topic, kafka_partition)",
-	"reject_log":    "sipHash64(kafka_topic, kafka_partition)",
+	"rejects":       partitionShard,
+	"reject_log":    partitionShard,
 	"ingest_ledger": firstShard,
 	"ledger_ends":   firstShard,
 
@@ -128,17 +130,16 @@ func (l layout) createDatabase() string {
 	return "CREATE DATABASE IF NOT EXISTS " + l.database + l.on()
 }
 
-// findLayout asks how the database does what the layout leaves to it. A database of the Replicated engine brings each
-// statement to all servers itself, and gives its tables their paths.
-func (s *Store) findLayout(ctx context.Context) error {
-	if s.layout.cluster == "" || !s.layout.replicated {
-		return nil
-	}
-	return s.withoutDatabase(func(bare *Store) error {
-		engine, _, err := selectOne[string](ctx, bare, "store/database_engine", params{"database": s.config.Database})
-		if err == nil {
+// findLayout tells whether the database exists, and asks how it does what the layout leaves to it: a database of the
+// Replicated engine brings each statement to all servers itself, and gives its tables their paths.
+func (s *Store) findLayout(ctx context.Context) (exists bool, err error) {
+	err = s.withoutDatabase(func(bare *Store) error {
+		var engine string
+		engine, exists, err = selectOne[string](ctx, bare, "store/database_engine", params{"database": s.config.Database})
+		if err == nil && s.layout.cluster != "" && s.layout.replicated {
 			s.layout.onCluster, s.layout.arguments = engine != "Replicated", engine != "Replicated"
 		}
 		return err
 	})
+	return exists, err
 }

@@ -72,12 +72,19 @@ func (s *Store) migrate(ctx context.Context, again bool) (applied []string, err 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.findLayout(ctx); err != nil {
+	exists, err := s.findLayout(ctx)
+	if err != nil {
 		return nil, err
 	}
+	var done map[string]string
+	if exists {
+		if err := s.checkLayout(ctx); err != nil {
+			return nil, err
+		}
+		done, err = s.appliedMigrations(ctx)
+	}
 	// Nothing is made that is there: on a cluster even that waits for every server, and one of them may be down.
-	done, err := s.appliedMigrations(ctx)
-	if again || missing(err) {
+	if !exists || again || missing(err) {
 		if err := s.begin(ctx); err != nil {
 			return nil, err
 		}

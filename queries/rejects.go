@@ -279,7 +279,7 @@ func (s *Store) PurgeRejects(ctx context.Context, f view.RejectFilter, by, note 
 			}
 		}
 	}
-	confirmed, err := s.Confirmed(ctx)
+	confirmed, err := s.confirmed(ctx)
 	if err != nil {
 		return err
 	}

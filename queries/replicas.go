@@ -82,6 +82,9 @@ func (l layout) everyReplica(text string) (string, error) {
 	var edits []edit
 	for i, t := range all[:len(all)-1] {
 		if name := all[i+1]; t.is("FROM") || t.is("JOIN") {
+			if name.is("clusterAllReplicas") {
+				continue
+			}
 			if objects[name.text] != aTable {
 				return "", fmt.Errorf("%q is no table that has replicas", name.text)
 			}

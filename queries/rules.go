@@ -12,6 +12,15 @@ import (
 // Confirmed gives the next offset of each partition up to which the ledger proves that the store has everything. On a
 // cluster that is what it was a few seconds ago, so that every replica which may be asked has it.
 func (s *Store) Confirmed(ctx context.Context) (event.Cursor, error) {
+	cursor, err := s.confirmed(ctx)
+	if err == nil && s.layout.cluster != "" {
+		cursor = s.settling.settled(time.Now(), cursor)
+	}
+	return cursor, err
+}
+
+// confirmed is Confirmed as of now.
+func (s *Store) confirmed(ctx context.Context) (event.Cursor, error) {
 	type row struct {
 		Topic     string `ch:"kafka_topic"`
 		Partition int32  `ch:"kafka_partition"`
@@ -24,9 +33,6 @@ func (s *Store) Confirmed(ctx context.Context) (event.Cursor, error) {
 	cursor := make(event.Cursor, len(rows))
 	for _, r := range rows {
 		cursor[event.PartitionID{Topic: r.Topic, Partition: r.Partition}] = r.Next
-	}
-	if s.layout.cluster != "" {
-		return s.settling.settled(time.Now(), cursor), nil
 	}
 	return cursor, nil
 }

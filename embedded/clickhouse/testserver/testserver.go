@@ -4,7 +4,8 @@
 // protocols. What a client meets there is the server itself, users, rights, settings and Distributed tables included: one
 // that reads from another as they do in production. What clickhouse-local lacks, and so cannot be tried with it: listeners
 // with TLS, the exchange of parts between replicas (a Replicated table can be made and stays read-only), and DDL that is
-// ON CLUSTER.
+// ON CLUSTER. And it aborts where a connection of the native protocol ends in an error: when it has refused one, for a wrong
+// password or a database that is not there, and when a client breaks one off.
 //
 // A server is a child process that runs the test binary itself: importing this package is what makes a test binary able to
 // be that child. It ends when its parent does.
@@ -35,7 +36,8 @@ type Config struct {
 	Data    string // the directory that holds everything, made if missing
 	Native  string // where the native protocol is served, as one of Addresses
 	HTTP    string // where the HTTP interface is; nowhere if empty
-	XML     string // further elements of the server's configuration, such as <users>...</users>
+	XML     string // further elements of the server's configuration, such as <macros>...</macros>
+	Users   string // <users>, <profiles> and <quotas>; without them, default has no password and may do everything
 }
 
 // Server is a running server.
@@ -113,6 +115,13 @@ func writeConfig(config *Config) (file string, err error) {
 		}
 		text += "<" + element + ">" + port + "</" + element + ">"
 	}
+	if config.Users != "" {
+		users := filepath.Join(config.Data, "users.xml")
+		if err := os.WriteFile(users, []byte("<clickhouse>"+config.Users+"</clickhouse>"), 0o600); err != nil {
+			return "", err
+		}
+		text += "<users_config>" + users + "</users_config>"
+	}
 	file = filepath.Join(config.Data, "server.xml")
 	return file, os.WriteFile(file, []byte(text+config.XML+"</clickhouse>"), 0o600)
 }
@@ -146,6 +155,9 @@ func (s *Server) Native() string { return s.config.Native }
 
 // HTTP is the address of the HTTP interface.
 func (s *Server) HTTP() string { return s.config.HTTP }
+
+// Output is the end of what the server has written: why it ended, if it did.
+func (s *Server) Output() string { return s.output.text() }
 
 // Pause stops the process, as a machine that hangs, until Continue.
 func (s *Server) Pause() error { return s.command.Process.Signal(syscall.SIGSTOP) }
