@@ -12,6 +12,7 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/goccy/go-yaml"
 
 	"auditor/cmd/auditor/config"
 )
@@ -148,33 +149,80 @@ func TestAuditorsConfiguration(t *testing.T) {
 	}
 }
 
-// A dashboard that asks for a metric which nobody has is a calm line that means nothing.
-func TestDashboardShowsMetricsThatExist(t *testing.T) {
-	dashboard, err := os.ReadFile("grafana/dashboards/auditor.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+// A dashboard or an alert that asks for a metric which nobody has is a calm line that means nothing.
+func TestMetricsThatAreAskedForExist(t *testing.T) {
 	var code strings.Builder
 	files, err := filepath.Glob("../*/metrics.go")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no metrics: %v", err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
+		code.WriteString(read(t, file))
+	}
+	for _, file := range []string{"grafana/dashboards/auditor.json", "alerts.yml"} {
+		names := regexp.MustCompile(`auditor_[a-z_]+`).FindAllString(read(t, file), -1)
+		if len(names) == 0 {
+			t.Errorf("%s asks for nothing", file)
 		}
-		code.Write(text)
-	}
-	names := regexp.MustCompile(`auditor_[a-z_]+`).FindAllString(string(dashboard), -1)
-	if len(names) == 0 {
-		t.Fatal("the dashboard shows nothing")
-	}
-	for _, name := range names {
-		full := strings.TrimSuffix(name, "_bucket")
-		short := strings.TrimPrefix(full, "auditor_ingest_") // whose registration gives the rest of the name once
-		if !strings.Contains(code.String(), `"`+full+`"`) && !strings.Contains(code.String(), `"`+short+`"`) {
-			t.Errorf("nobody has %s", name)
+		for _, name := range names {
+			full := strings.TrimSuffix(name, "_bucket")
+			short := strings.TrimPrefix(full, "auditor_ingest_") // whose registration gives the rest of the name once
+			if !strings.Contains(code.String(), `"`+full+`"`) && !strings.Contains(code.String(), `"`+short+`"`) {
+				t.Errorf("%s: nobody has %s", file, name)
+			}
 		}
 	}
+}
+
+// Prometheus reads the alerts, and each says what happened and what to do.
+func TestAlerts(t *testing.T) {
+	var prometheus struct {
+		Files []string `yaml:"rule_files"`
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "prometheus.yml")), &prometheus); err != nil {
+		t.Fatal(err)
+	}
+	var mounted []string
+	for _, v := range load(t).Services["prometheus"].Volumes {
+		mounted = append(mounted, v.Target)
+	}
+	for _, file := range prometheus.Files {
+		if !slices.Contains(mounted, file) {
+			t.Errorf("%s is not mounted", file)
+		}
+	}
+	if len(prometheus.Files) == 0 {
+		t.Error("no file of rules is read")
+	}
+	var alerts struct {
+		Groups []struct {
+			Name  string
+			Rules []struct {
+				Alert, Record, Expr, For string
+				Labels, Annotations      map[string]string
+			}
+		}
+	}
+	if err := yaml.UnmarshalWithOptions([]byte(read(t, "alerts.yml")), &alerts, yaml.Strict()); err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range alerts.Groups {
+		for _, rule := range group.Rules {
+			if rule.Expr == "" || (rule.Alert == "") == (rule.Record == "") {
+				t.Errorf("%s: %+v is neither an alert nor a record", group.Name, rule)
+			}
+			if rule.Alert != "" && (rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" || rule.Annotations["description"] == "") {
+				t.Errorf("%s says too little: %+v", rule.Alert, rule)
+			}
+		}
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -2,12 +2,13 @@ package event
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
 
-// AnyIndex stands for whichever element of a record.
-const AnyIndex = -1
+// AnyIndex stands for whichever element of a record. No row has it.
+const AnyIndex = math.MinInt32
 
 // FormatPosition writes a position as people name it: topic:partition:offset:index, the index left out where it is AnyIndex.
 func FormatPosition(p Position) string {
@@ -26,6 +27,10 @@ func ParsePosition(text string) (Position, error) {
 		bits := 32
 		if i == 2 {
 			bits = 64
+		}
+		if i == 3 && parts[i] == strconv.Itoa(WholeRecord) {
+			numbers[2] = WholeRecord
+			break
 		}
 		n, err := strconv.ParseUint(parts[i], 10, bits-1)
 		numbers[i-1], wrong = int64(n), err != nil

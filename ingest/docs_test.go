@@ -19,7 +19,7 @@ func TestDocumented(t *testing.T) {
 		names = append(names, "`"+string(r)+"`")
 	}
 	r := &namer{}
-	newMetrics(r, func() Status { return Status{} })
+	newMetrics(r, []string{topic}, func() Status { return Status{} })
 	for _, name := range append(names, r.names...) {
 		if !strings.Contains(string(text), name) {
 			t.Errorf("docs/ingest.md says nothing of %s", name)

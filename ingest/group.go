@@ -85,7 +85,7 @@ func New(c Config, store Store, decoder Decoder, log *slog.Logger, r prometheus.
 		stored:  newTroubles(log, "store"),
 		pace:    defaultPace,
 	}
-	i.metrics = newMetrics(r, i.Status)
+	i.metrics = newMetrics(r, c.Kafka.Topics, i.Status)
 	return i, nil
 }
 

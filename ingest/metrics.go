@@ -2,6 +2,8 @@ package ingest
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"auditor/event"
 )
 
 // metrics counts what passes through. Labels are topics, partitions, reasons of fixed lists: none comes from a record.
@@ -33,7 +35,7 @@ const (
 	dividedBySize    = "size"
 )
 
-func newMetrics(r prometheus.Registerer, status func() Status) *metrics {
+func newMetrics(r prometheus.Registerer, topics []string, status func() Status) *metrics {
 	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "auditor", Subsystem: "ingest", Name: name, Help: help}, labels)
 		r.MustRegister(v)
@@ -56,6 +58,11 @@ func newMetrics(r prometheus.Registerer, status func() Status) *metrics {
 		divided:    vec("divided_batches_total", "Batches that the store refused and that were sent in parts, by cause.", "cause"),
 		batchRows:  histogram("batch_rows", "Events and rejects in a batch.", prometheus.ExponentialBuckets(1, 4, 10)),
 		insertTime: histogram("insert_seconds", "Time of one attempt to insert a batch.", prometheus.ExponentialBuckets(0.001, 2.5, 12)),
+	}
+	for _, topic := range topics { // a rate begins with the first reject only where the counter was there before
+		for _, reason := range event.Reasons {
+			m.rejects.WithLabelValues(topic, string(reason))
+		}
 	}
 	for _, outcome := range []string{replayComplete, replayStored, replayMissing, replayPartial} {
 		m.replays.WithLabelValues(outcome)

@@ -19,6 +19,8 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"auditor/internal/access"
+
+	"auditor/event"
 )
 
 func TestConfigIsChecked(t *testing.T) {
@@ -216,8 +218,14 @@ auditor_ingest_next_offset{partition="1",topic="task-events"} 1
 auditor_ingest_records_total{topic="task-events"} 4
 # HELP auditor_ingest_rejects_total Records or elements that could not be read as an event, stored with their bytes.
 # TYPE auditor_ingest_rejects_total counter
-auditor_ingest_rejects_total{reason="not_json",topic="task-events"} 2
 `
+	for _, reason := range event.Reasons { // each is there from the start, so that its rate is too
+		n := 0
+		if reason == event.ReasonNotJSON {
+			n = 2
+		}
+		want += fmt.Sprintf("auditor_ingest_rejects_total{reason=%q,topic=\"task-events\"} %d\n", reason, n)
+	}
 	names := []string{"assigned", "events_total", "lag", "next_offset", "records_total", "rejects_total"}
 	for i := range names {
 		names[i] = "auditor_ingest_" + names[i]

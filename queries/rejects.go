@@ -245,6 +245,16 @@ func (s *Store) Arrived(ctx context.Context, to event.Position, ids []string) (i
 	return 0, false, nil
 }
 
+// StoredAt tells what the store has of the record at an offset.
+func (s *Store) StoredAt(ctx context.Context, at event.Position) (event.Stored, error) {
+	events, err := s.places(ctx, "store/present_events", at.Topic, at.Partition, at.Offset, at.Offset)
+	if err != nil {
+		return event.Stored{}, err
+	}
+	rejects, err := s.places(ctx, "store/present_rejects", at.Topic, at.Partition, at.Offset, at.Offset)
+	return event.Stored{Events: events, Rejects: rejects}, err
+}
+
 // purgedAtOnce is how many rejects one change of the table names.
 const purgedAtOnce = 1000
 

@@ -54,6 +54,7 @@ type app struct {
 	listener net.Listener
 	engine   *clickhouse.Engine // nil when the server is real
 	broker   *kafka.Broker      // nil when the servers are real
+	attached bool               // the embedded servers are those of another process
 	store    *queries.Store
 	ingester *ingest.Ingester // nil without the role
 

@@ -20,6 +20,7 @@ type cli struct {
 	Demo     demoCommand     `cmd:"" help:"Run everything on this machine, with a simulated shop that gets into trouble."`
 	Run      runCommand      `cmd:"" help:"Audit: read events from Kafka into ClickHouse, judge them, show what was found."`
 	Evaluate evaluateCommand `cmd:"" help:"Judge event files, with nothing else running."`
+	Rejects  rejectsCommand  `cmd:"" help:"See to the records that could not be read as events."`
 	Config   configCommand   `cmd:"" help:"Check or print the configuration."`
 	Migrate  migrateCommand  `cmd:"" help:"Bring the ClickHouse schema up to date."`
 	Version  versionCommand  `cmd:"" help:"Print the version."`

@@ -24,6 +24,10 @@ func TestExitCodes(t *testing.T) {
 		{"--config gone.yaml config check", 1},
 		{"run", 1}, // no server is named
 		{"evaluate gone.jsonl", 1},
+		{"rejects", 2},
+		{"rejects show here", 2},
+		{"rejects replay", 2},
+		{"rejects list", 1}, // no server is named
 	} {
 		err := run(t.Context(), strings.Fields(test.line), func(string) string { return "" }, strings.NewReader(""), io.Discard, io.Discard)
 		if got := report(err, io.Discard); got != test.want {

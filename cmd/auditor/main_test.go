@@ -59,6 +59,11 @@ func runScripts(t *testing.T, dir, library string) {
 			"terminate": terminate,
 			"produce":   produce,
 			"settled":   settled,
+			"bytes":     bytesFile,
+			"send":      send,
+			"deaf":      deaf,
+			"heard":     heard,
+			"answer":    answer,
 		},
 	})
 }

@@ -97,9 +97,8 @@ func prepare(config Config) (*Engine, error) {
 		config.Command = []string{executable, Subcommand}
 	}
 	engine := &Engine{config: config, ended: make(chan struct{}), ready: make(chan struct{})}
-	engine.socket = filepath.Join(config.Data, "http.sock")
-	// The kernel takes about a hundred bytes for the path of a socket.
-	if len(engine.socket) > 100 {
+	var fits bool
+	if engine.socket, fits = socketIn(config.Data); !fits {
 		if engine.scratch, err = os.MkdirTemp("", "auditor-"); err != nil {
 			return nil, fmt.Errorf("make a directory for the socket: %w", err)
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -131,12 +132,39 @@ func TestSecondEngineOnTheSameDataIsRefused(t *testing.T) {
 		stop(t, second)
 		t.Fatal("a second engine started")
 	}
-	if !strings.Contains(err.Error(), data) || !strings.Contains(err.Error(), clickhouse.ErrInUse.Error()) {
+	if !strings.Contains(err.Error(), data) || !errors.Is(err, clickhouse.ErrInUse) {
 		t.Errorf("error %v does not say what is in use", err)
 	}
 	conn := openEngine(t, engine, "default")
 	if err := conn.Ping(t.Context()); err != nil {
 		t.Errorf("the first engine after that: %v", err)
+	}
+}
+
+// Another process asks the engine that runs already, and nothing where none does.
+func TestAttach(t *testing.T) {
+	data := t.TempDir()
+	if _, ok := clickhouse.Attach(t.Context(), data); ok {
+		t.Error("an engine answers where none was started")
+	}
+	engine := start(t, clickhouse.Config{Data: data})
+	dial, ok := clickhouse.Attach(t.Context(), data)
+	if !ok {
+		t.Fatal("the engine that runs does not answer")
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}}
+	response, err := client.Post("http://engine/", "text/plain", strings.NewReader("SELECT 42"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	if err != nil || string(text) != "42\n" {
+		t.Errorf("it answers %q, %v", text, err)
+	}
+	stop(t, engine)
+	if _, ok := clickhouse.Attach(t.Context(), data); ok {
+		t.Error("an engine that was stopped answers")
 	}
 }
 

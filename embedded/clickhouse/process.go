@@ -55,6 +55,8 @@ func (e *Engine) runChild(ctx context.Context, ready func()) error {
 	e.setPID(0)
 	e.setReady(false)
 	switch {
+	case strings.HasSuffix(reason, ErrInUse.Error()): // as the child told it
+		err = fmt.Errorf("%s%w", strings.TrimSuffix(reason, ErrInUse.Error()), ErrInUse)
 	case reason != "":
 		err = errors.New(reason)
 	case err == nil:

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -97,7 +99,10 @@ func (o Order) Plan(r Reject, d Decoder, now time.Time) (Plan, error) {
 	if o.Topic != "" && o.Topic != r.Topic {
 		p.Record.Position = event.Position{Topic: o.Topic, Partition: AnyPartition}
 	}
-	events, bad := d.Decode(p.Record)
+	events, bad, err := decode(d, p.Record)
+	if err != nil {
+		return Plan{}, err
+	}
 	for i := range events {
 		p.EventIDs = append(p.EventIDs, events[i].ID)
 	}
@@ -112,6 +117,17 @@ func (o Order) Plan(r Reject, d Decoder, now time.Time) (Plan, error) {
 		return p, sameEvents(p, r)
 	}
 	return p, nil
+}
+
+// decode reads a record. One on which the decoder fails is refused, for ingest would keep it as a reject again.
+func decode(d Decoder, r event.Record) (events []event.Event, bad []event.Reject, err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = refuse(CauseNoEvent, "it would be rejected again: %s: the decoder failed: %v", event.ReasonDecoderFailed, fault)
+		}
+	}()
+	events, bad = d.Decode(r)
+	return events, bad, nil
 }
 
 func isOrigin(h event.Header) bool { return h.Key == OriginHeader }
@@ -211,4 +227,27 @@ type Result struct {
 	EventIDs []string       // the events that it makes
 	Mended   bool
 	Err      error // why it was not sent, a *Refusal where it was refused; WasSent: why that is not in the log
+}
+
+// MarshalJSON writes the result as the commands and the API tell it.
+func (r Result) MarshalJSON() ([]byte, error) {
+	out := struct {
+		Position string   `json:"position"`
+		Outcome  Outcome  `json:"outcome"`
+		To       *place   `json:"to,omitempty"`
+		EventIDs []string `json:"event_ids,omitempty"`
+		Mended   bool     `json:"mended,omitempty"`
+		Cause    Cause    `json:"cause,omitempty"` // of a refusal
+		Error    string   `json:"error,omitempty"`
+	}{event.FormatPosition(r.Position), r.Outcome, placeOf(r.To), r.EventIDs, r.Mended, "", ""}
+	if r.Outcome == WouldBeSent && out.To != nil {
+		out.To.Offset = nil
+	}
+	if r.Err != nil {
+		out.Error = r.Err.Error()
+	}
+	if refusal := new(Refusal); errors.As(r.Err, &refusal) {
+		out.Cause = refusal.Cause
+	}
+	return json.Marshal(out)
 }

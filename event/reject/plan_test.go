@@ -131,6 +131,21 @@ func TestPlanRefuses(t *testing.T) {
 	}
 }
 
+// brokenDecoder fails on whatever it reads.
+type brokenDecoder struct{}
+
+func (brokenDecoder) Decode(event.Record) ([]event.Event, []event.Reject) {
+	panic("index out of range")
+}
+
+func TestDecoderThatFailsIsARefusal(t *testing.T) {
+	_, err := reject.Order{Force: true}.Plan(rejected(good), brokenDecoder{}, noon)
+	var refusal *reject.Refusal
+	if !errors.As(err, &refusal) || refusal.Cause != reject.CauseNoEvent || !strings.Contains(refusal.Why, "decoder_failed: the decoder failed: index out of range") {
+		t.Error(err)
+	}
+}
+
 func TestRejectAsJSON(t *testing.T) {
 	r := rejected("\xff<", entry(reject.Intended, "1", "e1"))
 	r.State = reject.Unknown

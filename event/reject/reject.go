@@ -43,6 +43,12 @@ const (
 	Purge    Action = "purge"    // somebody asked for its bytes to be deleted
 )
 
+// How many bytes an entry's By and Note may have.
+const (
+	LongestBy   = 100
+	LongestNote = 2000
+)
+
 // Entry is one entry of a reject's log. What follows Note is told by Intended and Sent only.
 type Entry struct {
 	event.Position                // of the reject
@@ -92,15 +98,6 @@ func text(b []byte) []byte { return append([]byte{}, b...) }
 
 // MarshalJSON writes an entry without the reject that it is of.
 func (e Entry) MarshalJSON() ([]byte, error) {
-	type place struct {
-		Topic     string `json:"topic"`
-		Partition int32  `json:"partition"`
-		Offset    int64  `json:"offset"`
-	}
-	var to *place
-	if e.To.Topic != "" {
-		to = &place{e.To.Topic, e.To.Partition, e.To.Offset}
-	}
 	return json.Marshal(struct {
 		Time     time.Time `json:"time"`
 		Action   Action    `json:"action"`
@@ -111,5 +108,19 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 		Mended   bool      `json:"mended,omitempty"`
 		Digest   string    `json:"digest,omitempty"`
 		EventIDs []string  `json:"event_ids,omitempty"`
-	}{e.Time, e.Action, e.Attempt, e.By, e.Note, to, e.Mended, e.Digest, e.EventIDs})
+	}{e.Time, e.Action, e.Attempt, e.By, e.Note, placeOf(e.To), e.Mended, e.Digest, e.EventIDs})
+}
+
+// place is a place in Kafka, as JSON tells it.
+type place struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Offset    *int64 `json:"offset,omitempty"`
+}
+
+func placeOf(p event.Position) *place {
+	if p.Topic == "" {
+		return nil
+	}
+	return &place{p.Topic, p.Partition, &p.Offset}
 }

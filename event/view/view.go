@@ -184,13 +184,13 @@ type Position struct {
 
 // RejectCount is how many records of a topic were rejected for one reason, and are in one state.
 type RejectCount struct {
-	Topic  string
-	Reason event.Reason
-	State  reject.State
-	Count  int
-	Bytes  int // of their values
-	First  time.Time
-	Last   time.Time
+	Topic  string       `json:"topic"`
+	Reason event.Reason `json:"reason"`
+	State  reject.State `json:"state"`
+	Count  int          `json:"count"`
+	Bytes  int          `json:"bytes"` // of their values
+	First  time.Time    `json:"first"` // Kafka timestamps
+	Last   time.Time    `json:"last"`
 }
 
 // RejectRate is how many records were rejected for one reason within one slot of time.

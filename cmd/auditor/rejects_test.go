@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// bytesFile writes a file that no archive of text can hold: name, the bytes as a Go string, how often (once).
+func bytesFile(ts *testscript.TestScript, _ bool, args []string) {
+	text, err := strconv.Unquote(`"` + args[1] + `"`)
+	ts.Check(err)
+	times := 1
+	if len(args) > 2 {
+		times, err = strconv.Atoi(args[2])
+		ts.Check(err)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Repeat(text, times)), 0o600))
+}
+
+// send sends each file as one record, with a key and a header, to a topic: broker, topic, key, file...
+func send(ts *testscript.TestScript, _ bool, args []string) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(args[0]), kgo.DefaultProduceTopic(args[1]), kgo.ProducerBatchMaxBytes(8<<20))
+	ts.Check(err)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, file := range args[3:] {
+		value, err := os.ReadFile(ts.MkAbs(file))
+		ts.Check(err)
+		r := &kgo.Record{Key: []byte(args[2]), Value: value, Headers: []kgo.RecordHeader{{Key: "trace", Value: []byte("from " + file)}}}
+		ts.Check(client.ProduceSync(ctx, r).FirstErr())
+	}
+}
+
+// deafBrokers are the brokers of the scripts that run, by address.
+var deafBrokers sync.Map
+
+// deafBroker takes records and answers nobody, until it is told to.
+type deafBroker struct {
+	heard  chan struct{} // gets something when a record came
+	answer chan struct{} // closed when it may answer
+	once   sync.Once
+}
+
+// deaf starts a broker that is deaf, and puts its address into the variable that it is given: variable, topic.
+func deaf(ts *testscript.TestScript, _ bool, args []string) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, args[1]))
+	ts.Check(err)
+	d := &deafBroker{heard: make(chan struct{}, 1), answer: make(chan struct{})}
+	cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		select {
+		case d.heard <- struct{}{}:
+		default:
+		}
+		<-d.answer
+		return nil, nil, false
+	})
+	address := cluster.ListenAddrs()[0]
+	deafBrokers.Store(address, d)
+	ts.Setenv(args[0], address)
+	ts.Defer(func() {
+		d.once.Do(func() { close(d.answer) })
+		cluster.Close()
+	})
+}
+
+func deafAt(ts *testscript.TestScript, address string) *deafBroker {
+	d, ok := deafBrokers.Load(address)
+	if !ok {
+		ts.Fatalf("no deaf broker at %s", address)
+	}
+	return d.(*deafBroker)
+}
+
+// heard waits until a deaf broker got a record.
+func heard(ts *testscript.TestScript, _ bool, args []string) {
+	select {
+	case <-deafAt(ts, args[0]).heard:
+	case <-time.After(time.Minute):
+		ts.Fatalf("nothing was sent to %s", args[0])
+	}
+}
+
+// answer has a deaf broker do what it was told, and answer from now on.
+func answer(ts *testscript.TestScript, _ bool, args []string) {
+	d := deafAt(ts, args[0])
+	d.once.Do(func() { close(d.answer) })
+}
