@@ -77,7 +77,9 @@ func New(c Config) (*Client, error) {
 	if c.Topic == "" {
 		c.Topic = "task-events"
 	}
-	writer := &kafka.Writer{
+	ctx, stop := context.WithCancel(context.Background())
+	transport := &kafka.Transport{TLS: c.TLS, SASL: c.SASL, ClientID: "auditor-emit", Context: ctx}
+	return newClient(&writer{stop: stop, transport: transport, Writer: kafka.Writer{
 		Addr:                   kafka.TCP(c.Brokers...),
 		Topic:                  c.Topic,
 		Balancer:               &kafka.Hash{},
@@ -87,9 +89,22 @@ func New(c Config) (*Client, error) {
 		MaxAttempts:            1, // the client itself sends again, for as long as it takes
 		AllowAutoTopicCreation: true,
 		Compression:            kafka.Lz4,
-		Transport:              &kafka.Transport{TLS: c.TLS, SASL: c.SASL, ClientID: "auditor-emit"},
-	}
-	return newClient(writer, c), nil
+		Transport:              transport,
+	}}, c), nil
+}
+
+// writer frees its connections too when it is closed.
+type writer struct {
+	kafka.Writer
+	transport *kafka.Transport
+	stop      context.CancelFunc
+}
+
+func (w *writer) Close() error {
+	err := w.Writer.Close()
+	w.transport.CloseIdleConnections()
+	w.stop()
+	return err
 }
 
 func newClient(s sender, c Config) *Client {
