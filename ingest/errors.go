@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -73,19 +74,33 @@ func forbidden(err error) bool {
 	return errors.Is(err, kafka.TopicAuthorizationFailed) || errors.Is(err, kafka.ClusterAuthorizationFailed)
 }
 
+// hungUp is the error of brokers that take a connection and close it at the first request. So do those that want a client to
+// encrypt or to tell who it is, or that do not understand one that encrypts.
+type hungUp struct{ error }
+
+func (h hungUp) Unwrap() error { return h.error }
+
+// ended reports whether the other side closed the connection.
+func ended(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
+
 // trouble names the kind of an error, so that the same trouble is logged once although its text names another port or
 // another attempt each time.
 func trouble(err error) string {
 	var code kafka.Error
 	var network net.Error
+	var certificate *tls.CertificateVerificationError
 	switch {
 	case err == nil:
 		return ""
+	case errors.As(err, &hungUp{}):
+		return "the broker closes each connection at once: it is not up yet, or kafka.tls or kafka.sasl are not as it wants them"
+	case errors.As(err, &certificate):
+		return "the broker's certificate is refused: " + certificate.Err.Error()
 	case errors.As(err, &code):
 		return code.Title()
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
-	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+	case errors.As(err, &network), ended(err), errors.Is(err, net.ErrClosed):
 		return "not reachable"
 	}
 	return numbers.ReplaceAllString(err.Error(), "#")

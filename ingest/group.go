@@ -192,6 +192,8 @@ func (i *Ingester) awaitTopics(ctx context.Context) (map[string]int, bool) {
 				return counts, true
 			}
 			err = fmt.Errorf("no such topic: %s", strings.Join(missing, ", "))
+		} else if ended(err) {
+			err = hungUp{err}
 		}
 		if ctx.Err() != nil {
 			return nil, false

@@ -3,6 +3,7 @@ package ingest
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -167,8 +168,11 @@ msg="ingest goes on"
 
 func TestTroubleIsNamedByKind(t *testing.T) {
 	for want, errs := range map[string][]error{
-		"":                     {nil},
-		"not reachable":        {&net.OpError{Op: "read", Err: errors.New("reset")}, io.EOF, fmt.Errorf("fetch: %w", io.ErrUnexpectedEOF), net.ErrClosed},
+		"":              {nil},
+		"not reachable": {&net.OpError{Op: "read", Err: errors.New("reset")}, io.EOF, fmt.Errorf("fetch: %w", io.ErrUnexpectedEOF), net.ErrClosed},
+		"the broker closes each connection at once: it is not up yet, or kafka.tls or kafka.sasl are not as it wants them": {
+			hungUp{io.EOF}, fmt.Errorf("list partitions: %w", hungUp{io.ErrUnexpectedEOF})},
+		"the broker's certificate is refused: x509: unknown": {&tls.CertificateVerificationError{Err: errors.New("x509: unknown")}},
 		"no answer in time":    {context.DeadlineExceeded, fmt.Errorf("commit: %w", context.DeadlineExceeded)},
 		"Leader Not Available": {fmt.Errorf("fetch: %w", kafka.LeaderNotAvailable)},
 		"query # took # s":     {errors.New("query 17 took 1.5 s"), errors.New("query 18 took 22 s")},
