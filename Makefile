@@ -36,7 +36,8 @@ libchdb:
 		echo "npm is missing, which brings libchdb, the embedded ClickHouse engine; or name a copy in AUDITOR_LIBCHDB" >&2; \
 	fi
 
-# Apache Kafka, which the tests run beside the embedded broker: 43 MB, once. AUDITOR_KAFKA_JARS names a copy that is there already.
+# Apache Kafka, which the tests run beside the embedded broker: 43 MB, once. AUDITOR_KAFKA_JARS names a copy that is there
+# already. And a producer of another make, librdkafka for Python: 5 MB.
 testbroker:
 	@cd embedded/kafka/testbroker; \
 	if [ -n "$$AUDITOR_KAFKA_JARS" ] || (cd jars && sha256sum --quiet --check ../jars.sha256) >/dev/null 2>&1; then :; \
@@ -45,6 +46,16 @@ testbroker:
 		rm -rf jars && mvn -B -q -C -Dstyle.color=never dependency:copy-dependencies && cd jars && sha256sum --quiet --check ../jars.sha256; \
 	else \
 		echo "Maven is missing, which brings Apache Kafka for the tests; or name a copy in AUDITOR_KAFKA_JARS" >&2; \
+	fi
+	@cd embedded/kafka/testbroker; \
+	if cmp -s requirements.txt venv/complete; then :; \
+	elif python3 -c "import ensurepip, venv" 2>/dev/null; then \
+		echo "bringing confluent-kafka for the tests (once)"; \
+		rm -rf venv && python3 -m venv venv && \
+		venv/bin/pip -q --disable-pip-version-check install --require-hashes --only-binary :all: -r requirements.txt && cp requirements.txt venv/complete || \
+		echo "confluent-kafka could not be brought: the tests that need it are skipped" >&2; \
+	else \
+		echo "Python's venv is missing, which brings confluent-kafka for the tests" >&2; \
 	fi
 
 clean: ## remove what was built; data stays

@@ -182,7 +182,7 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 // eachFile calls f with every text file of the project.
 func eachFile(t *testing.T, f func(path string, text []byte)) {
 	t.Helper()
-	skip := []string{".git", "node_modules", "jars", "bin", "data", "artifacts"}
+	skip := []string{".git", "node_modules", "jars", "venv", "bin", "data", "artifacts"}
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -27,18 +27,10 @@ func Jars() (dir string, err error) {
 		}
 		return dir, nil
 	}
-	start, err := os.Getwd()
-	if err != nil {
-		return "", err
+	if dir, err = below("jars", holdsKafka); err == nil && dir == "" {
+		err = ErrNoJars
 	}
-	for above := start; ; above = filepath.Dir(above) {
-		if dir := filepath.Join(above, "embedded", "kafka", "testbroker", "jars"); holdsKafka(dir) {
-			return dir, nil
-		}
-		if above == filepath.Dir(above) {
-			return "", ErrNoJars
-		}
-	}
+	return dir, err
 }
 
 func holdsKafka(dir string) bool {
@@ -82,4 +74,40 @@ func freePorts(n int) ([]int, error) {
 		}
 	}
 	return nil, fmt.Errorf("no %d free ports from %d to %d", n, lowestPort, highestPort)
+}
+
+// ErrNoPython says that there is no Python with librdkafka.
+var ErrNoPython = errors.New("confluent-kafka for Python is missing: run `make testbroker`")
+
+// Python finds a Python that has the package confluent_kafka, which `make testbroker` brings to
+// embedded/kafka/testbroker/venv in the working directory or one above. It gives ErrNoPython if there is none.
+func Python() (string, error) {
+	dir, err := below("venv", func(dir string) bool {
+		_, err := os.Stat(filepath.Join(dir, "complete"))
+		return err == nil
+	})
+	if err != nil {
+		return "", err
+	}
+	if dir == "" {
+		return "", ErrNoPython
+	}
+	return filepath.Join(dir, "bin", "python"), nil
+}
+
+// below looks for embedded/kafka/testbroker/name in the working directory and those above, empty when there is none that is
+// good.
+func below(name string, good func(dir string) bool) (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for above := start; ; above = filepath.Dir(above) {
+		if dir := filepath.Join(above, "embedded", "kafka", "testbroker", name); good(dir) {
+			return dir, nil
+		}
+		if above == filepath.Dir(above) {
+			return "", nil
+		}
+	}
 }
