@@ -21,6 +21,7 @@ const (
 	codeSettingConstraint = 452
 	codeUnknownSetting    = 115
 	codeAccessDenied      = 497
+	codeAllReplicasStale  = 369 // or lack the table
 	codeSyntax            = 62
 )
 
@@ -30,9 +31,9 @@ var (
 )
 
 // Check says what keeps the store from working on this ClickHouse, as far as the server tells: its version, settings that it
-// refuses or does not follow, rights that are missing, and, of a cluster, that it is there, that the servers' macros tell
-// shards and replicas apart, and that every server has the tables. All that is wrong is told at once. What is wrong stays
-// wrong until a person acts, save that a server does not answer.
+// refuses or does not follow, rights that are missing (those for migrations only where there are any to apply), tables that
+// were made in another layout, and of a cluster that it is there, and that the servers' macros tell shards and replicas
+// apart. All that is wrong is told at once. What is wrong stays wrong until a person acts, save that a server does not answer.
 //
 // A server of a cluster that is away is not missed.
 func (s *Store) Check(ctx context.Context) error {
@@ -43,7 +44,8 @@ func (s *Store) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	checks := []func(context.Context) error{s.checkVersion, s.checkRights, s.checkCluster}
+	always, migrate := s.config.Grants()
+	checks := []func(context.Context) error{s.checkVersion, s.checkCluster, s.checkRights(always)}
 	if exists {
 		checks = append(checks, s.checkLayout)
 	}
@@ -56,15 +58,20 @@ func (s *Store) Check(ctx context.Context) error {
 		case errors.As(err, &e) && e.Code == codeAccessDenied:
 			wrong = append(wrong, s.refusedRight(e))
 		case errors.As(err, &e) && !e.Permanent():
-			return err
+			return errors.Join(append(wrong, err)...)
 		default:
 			wrong = append(wrong, err)
 		}
 	}
-	if len(wrong) == 0 { // else it would say the same again
-		return s.checkServers(ctx)
+	if len(wrong) > 0 {
+		return errors.Join(wrong...)
 	}
-	return &Error{Op: "check clickhouse", Err: errors.Join(wrong...), permanent: true}
+	if exists {
+		if have, want, err := s.SchemaVersion(ctx); err != nil || have >= want {
+			return s.lacking(ctx, err)
+		}
+	}
+	return s.checkRights(migrate)(ctx)
 }
 
 // lasting is what only a person mends.
@@ -122,7 +129,7 @@ func older(version, oldest string) bool {
 func (s *Store) checkSettings(ctx context.Context) error {
 	settings := s.layout.sessionSettings()
 	maps.Copy(settings, s.insertSettings("check", ""))
-	settings["max_execution_time"] = int(s.config.InsertTimeout.Seconds()) + 5 // as the driver makes it of a deadline
+	settings["max_execution_time"] = int((s.config.InsertTimeout + Grace).Seconds())
 	options := *s.options
 	options.Settings = nil
 	options.Auth.Database = "default"
@@ -170,7 +177,7 @@ func (s *Store) checkSettings(ctx context.Context) error {
 		}
 	}
 	if len(refused) > 0 {
-		return &Error{Op: "check clickhouse", Err: errors.Join(refused...), permanent: true}
+		return errors.Join(refused...)
 	}
 	hold, err := ask(settings)
 	if err != nil {
@@ -181,10 +188,7 @@ func (s *Store) checkSettings(ctx context.Context) error {
 			refused = append(refused, lasting("the setting %s is sent as %v, and %s holds: something between here and the server changes it", name, settings[name], value))
 		}
 	}
-	if len(refused) > 0 {
-		return &Error{Op: "check clickhouse", Err: errors.Join(refused...), permanent: true}
-	}
-	return nil
+	return errors.Join(refused...)
 }
 
 func exceptionText(err error) string {
@@ -195,52 +199,57 @@ func exceptionText(err error) string {
 	return err.Error()
 }
 
-// Grants gives the statements that give the configured user the rights that it needs.
-func (c Config) Grants() []string {
-	user := "`" + strings.NewReplacer("\\", "\\\\", "`", "\\`").Replace(c.Username) + "`"
-	grants := []string{
-		"GRANT SELECT, INSERT, CREATE DATABASE, CREATE TABLE, CREATE VIEW, ALTER TABLE, ALTER VIEW, DROP TABLE, DROP VIEW ON " + c.Database + ".* TO " + user,
-		"GRANT TABLE ENGINE ON * TO " + user,
+// Grants gives the statements that give the configured user the rights that it needs: those that it always needs, and those
+// for migrations, which a person with these rights may run instead.
+func (c Config) Grants() (always, migrate []string) {
+	user := " TO `" + strings.NewReplacer("\\", "\\\\", "`", "\\`").Replace(c.Username) + "`"
+	always = []string{"GRANT SELECT, INSERT, ALTER UPDATE ON " + c.Database + ".*" + user} // ALTER UPDATE: to purge rejects
+	migrate = []string{
+		"GRANT CREATE DATABASE, CREATE TABLE, CREATE VIEW, ALTER TABLE, ALTER VIEW, DROP TABLE, DROP VIEW ON " + c.Database + ".*" + user,
+		"GRANT TABLE ENGINE ON *" + user,
 	}
 	if c.Cluster != "" {
-		grants = append(grants,
-			"GRANT CLUSTER, REMOTE ON *.* TO "+user,
-			"GRANT SELECT ON system.clusters TO "+user, // of itself, anybody may read these; of other servers, not
-			"GRANT SELECT ON system.tables TO "+user,
-			"GRANT SELECT ON system.macros TO "+user)
+		always = append(always,
+			"GRANT CLUSTER, REMOTE ON *.*"+user,
+			"GRANT SELECT ON system.clusters"+user, // of itself, anybody may read these; of other servers, not
+			"GRANT SELECT ON system.tables"+user,
+			"GRANT SELECT ON system.macros"+user)
 	}
-	return grants
+	return always, migrate
 }
 
 // checkRights asks for rights one by one. Servers that have no CHECK GRANT yet tell of a missing right when it is needed.
-func (s *Store) checkRights(ctx context.Context) error {
-	return s.withoutDatabase(func(bare *Store) error {
-		var lacking []string
-		for _, grant := range s.config.Grants() {
-			what, _, _ := strings.Cut(strings.TrimPrefix(grant, "GRANT "), " TO ")
-			var has uint8
-			err := bare.conn.QueryRow(ctx, "CHECK GRANT "+what).Scan(&has)
-			var e *Error
-			if errors.As(classify("check rights", err), &e) {
-				if e.Code == codeSyntax {
-					return nil
+func (s *Store) checkRights(grants []string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return s.withoutDatabase(func(bare *Store) error {
+			var lacking []string
+			for _, grant := range grants {
+				what, _, _ := strings.Cut(strings.TrimPrefix(grant, "GRANT "), " TO ")
+				var has uint8
+				err := bare.conn.QueryRow(ctx, "CHECK GRANT "+what).Scan(&has)
+				var e *Error
+				if errors.As(classify("check rights", err), &e) {
+					if e.Code == codeSyntax {
+						return nil
+					}
+					return e
 				}
-				return e
+				if has == 0 {
+					lacking = append(lacking, grant)
+				}
 			}
-			if has == 0 {
-				lacking = append(lacking, grant)
+			if len(lacking) > 0 {
+				return lasting("the user %s lacks rights: %s", s.config.Username, strings.Join(lacking, "; "))
 			}
-		}
-		if len(lacking) > 0 {
-			return lasting("the user %s lacks rights: %s", s.config.Username, strings.Join(lacking, "; "))
-		}
-		return nil
-	})
+			return nil
+		})
+	}
 }
 
 // refusedRight tells of a check that the server did not allow.
 func (s *Store) refusedRight(e *Error) error {
-	return lasting("the user %s lacks rights: %s (it needs: %s)", s.config.Username, exceptionText(e.Err), strings.Join(s.config.Grants(), "; "))
+	always, migrate := s.config.Grants()
+	return lasting("the user %s lacks rights: %s (it needs: %s)", s.config.Username, exceptionText(e.Err), strings.Join(append(always, migrate...), "; "))
 }
 
 // checkCluster looks whether the cluster is there, and whether its servers' macros make each table's replicas what they
@@ -372,8 +381,9 @@ func (s *Store) checkLayout(ctx context.Context) error {
 	return nil
 }
 
-// checkServers fails when a server of the cluster lacks tables that others have.
-func (s *Store) checkServers(ctx context.Context) error {
+// CheckServers fails when a server of the cluster lacks tables that others have, as one does that was added to it. While a
+// migration is on its way, that is so for a moment.
+func (s *Store) CheckServers(ctx context.Context) error {
 	if s.layout.cluster == "" {
 		return nil
 	}
@@ -403,8 +413,8 @@ func (s *Store) checkServers(ctx context.Context) error {
 				}
 			}
 			if len(lacks) > 0 {
-				wrong = append(wrong, lasting("the server %s lacks %d tables and views of the database %s, such as %s: run `auditor migrate --again`",
-					host, len(lacks), s.config.Database, lacks[0]))
+				wrong = append(wrong, &Error{Op: "clickhouse", Err: fmt.Errorf("the server %s lacks %d tables and views of the database %s, such as %s: run `auditor migrate --again`",
+					host, len(lacks), s.config.Database, lacks[0])})
 			}
 		}
 		return errors.Join(wrong...)

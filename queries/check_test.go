@@ -21,6 +21,10 @@ const someUsers = `<profiles><default/>
 	<strict><password>strict</password><networks><ip>::/0</ip></networks><profile>strict</profile><quota>default</quota></strict>
 	<reader><password>reader</password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>
 		<grants><query>GRANT SELECT ON auditor.*</query></grants></reader>
+	<writer><password>writer</password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>
+		<grants><query>GRANT SELECT, INSERT, ALTER UPDATE ON auditor.*</query></grants></writer>
+	<migrating><password>migrating</password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>
+		<grants><query>GRANT SELECT, INSERT, ALTER UPDATE ON fresh.*</query></grants></migrating>
 	<auditor><password>auditor</password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>
 		<grants>GRANTS</grants></auditor>
 </users>`
@@ -28,7 +32,8 @@ const someUsers = `<profiles><default/>
 // withGrants gives the user auditor exactly what a configuration says that it needs.
 func withGrants(c Config) string {
 	queries := ""
-	for _, grant := range c.Grants() {
+	always, migrate := c.Grants()
+	for _, grant := range append(always, migrate...) {
 		statement, _, _ := strings.Cut(grant, " TO ")
 		queries += "<query>" + statement + "</query>"
 	}
@@ -122,7 +127,14 @@ func TestCheckOfOneServer(t *testing.T) {
 		}
 	})
 	t.Run("rights", func(t *testing.T) {
-		wantErrors(t, as("reader").Check(t.Context()), "the user reader lacks rights: GRANT SELECT, INSERT, CREATE DATABASE, ", "DROP VIEW ON auditor.* TO `reader`; GRANT TABLE ENGINE ON * TO `reader`")
+		wantErrors(t, as("reader").Check(t.Context()), "the user reader lacks rights: GRANT SELECT, INSERT, ALTER UPDATE ON auditor.* TO `reader`")
+		if err := as("writer").Check(t.Context()); err != nil { // nothing is left to migrate
+			t.Error(err)
+		}
+		fresh := as("writer", func(c *Config) { c.Database = "fresh" })
+		wantErrors(t, fresh.Check(t.Context()), "GRANT SELECT, INSERT, ALTER UPDATE ON fresh.* TO `writer`")
+		migrating := as("migrating", func(c *Config) { c.Database = "fresh" })
+		wantErrors(t, migrating.Check(t.Context()), "GRANT CREATE DATABASE, CREATE TABLE, CREATE VIEW, ALTER TABLE, ALTER VIEW, DROP TABLE, DROP VIEW ON fresh.* TO `migrating`; GRANT TABLE ENGINE ON * TO `migrating`")
 	})
 	t.Run("no such cluster", func(t *testing.T) {
 		err := as("default", func(c *Config) { c.Cluster, c.Password = "main", "" }).Check(t.Context())
@@ -199,11 +211,18 @@ func TestCheckOfACluster(t *testing.T) {
 		if err := first.begin(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		wantErrors(t, on("two").Check(t.Context()), at[1][len("127.0.0.1"):]+" lacks 2 tables and views of the database auditor, such as schema_migrations: run `auditor migrate --again`")
+		lacks := at[1][len("127.0.0.1"):] + " lacks 2 tables and views of the database auditor, such as schema_migrations: run `auditor migrate --again`"
+		if err := on("two").CheckServers(t.Context()); err == nil || !strings.Contains(err.Error(), lacks) || isPermanent(err) {
+			t.Errorf("got %v", err)
+		}
 		wantErrors(t, on("half").Check(t.Context()), `were made for the cluster "two", and clickhouse.cluster is "half"`)
 		wantErrors(t, on("").Check(t.Context()), `were made for the cluster "two": set clickhouse.cluster to it`)
 		_, err := on("").Migrate(t.Context())
 		wantErrors(t, err, `were made for the cluster "two"`)
+		stale := &Error{Op: "store/schema_migrations", Code: codeAllReplicasStale, Err: errors.New("stale")}
+		if err := on("two").lacking(t.Context(), stale); !strings.Contains(err.Error(), lacks) {
+			t.Errorf("got %v", err)
+		}
 	})
 	// The last, for the server may not survive it.
 	t.Run("a shard away", func(t *testing.T) {

@@ -32,6 +32,10 @@ type Config struct {
 	InsertQuorum   string        `yaml:"insert_quorum"`  // replicas that must have an insert: auto (most of them) or a number
 }
 
+// Grace is how long after a request was given up the server may go on with it: the driver adds as much to the deadline of a
+// request, and sends the sum as max_execution_time.
+const Grace = 5 * time.Second
+
 // The protocols. HTTP is for servers of which only that interface can be reached, and is spoken uncompressed.
 const (
 	Native = "native"

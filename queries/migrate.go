@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -91,7 +92,7 @@ func (s *Store) migrate(ctx context.Context, again bool) (applied []string, err 
 		done, err = s.appliedMigrations(ctx)
 	}
 	if err != nil {
-		return nil, err
+		return nil, s.lacking(ctx, err)
 	}
 	if err := compareMigrations(migrations, done); err != nil {
 		return nil, err
@@ -109,6 +110,66 @@ func (s *Store) migrate(ctx context.Context, again bool) (applied []string, err 
 		applied = append(applied, m.name)
 	}
 	return applied, s.setRetention(ctx)
+}
+
+// Plan gives the statements that Migrate would run, in order, to be run by a person: each by itself, with the database named
+// or, on one server, as the default. With all, it is what an empty server needs, and no server is asked.
+func (s *Store) Plan(ctx context.Context, all bool) (statements []string, err error) {
+	migrations, err := loadMigrations()
+	if err != nil {
+		return nil, err
+	}
+	exists, done := false, map[string]string{}
+	if !all {
+		if exists, err = s.findLayout(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if exists {
+		if err := s.checkLayout(ctx); err != nil {
+			return nil, err
+		}
+		done, err = s.appliedMigrations(ctx)
+		if exists = !missing(err); exists && err != nil {
+			return nil, err
+		}
+	}
+	if !exists {
+		forms, err := s.layout.statements(s.statements["store/create_schema_migrations"].text)
+		if err != nil {
+			return nil, err
+		}
+		statements = append([]string{s.layout.createDatabase()}, forms...)
+	}
+	for _, m := range migrations {
+		if sum, ok := done[m.name]; ok {
+			if sum != m.checksum {
+				return nil, compareMigrations(migrations, done)
+			}
+			continue
+		}
+		for _, statement := range append(slices.Clone(m.statements),
+			"INSERT INTO schema_migrations (name, checksum) SELECT '"+m.name+"', '"+m.checksum+"'") {
+			forms, err := s.layout.statements(statement)
+			if err != nil {
+				return nil, fmt.Errorf("migration %s: %w", m.name, err)
+			}
+			statements = append(statements, forms...)
+		}
+	}
+	changes, err := s.planRetention(ctx, migrations, done, exists)
+	return append(statements, changes...), err
+}
+
+// lacking says more of an error that may come from a server which has no tables yet. A nil error stays nil.
+func (s *Store) lacking(ctx context.Context, err error) error {
+	var e *Error
+	if errors.As(err, &e) && e.Code == codeAllReplicasStale {
+		if lacks := s.CheckServers(ctx); lacks != nil {
+			return lacks
+		}
+	}
+	return err
 }
 
 // missing reports that the database, or a table of it, is not there.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -16,12 +19,8 @@ func (s *Store) setRetention(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	const rulesRead = 14
 	for table, days := range have {
-		want := uint32(s.config.RetentionDays)
-		if table == "changed_keys" || table == "attempts" {
-			want = min(want, rulesRead)
-		}
+		want := s.wantedDays(table)
 		if days == want {
 			continue
 		}
@@ -34,6 +33,63 @@ func (s *Store) setRetention(ctx context.Context) error {
 		s.log.Info("changed retention", "table", table, "days", want)
 	}
 	return nil
+}
+
+// wantedDays is for how many days a table is to keep its rows.
+func (s *Store) wantedDays(table string) uint32 {
+	const rulesRead = 14
+	days := uint32(s.config.RetentionDays)
+	if table == "changed_keys" || table == "attempts" {
+		days = min(days, rulesRead)
+	}
+	return days
+}
+
+// declaredDays is how CREATE TABLE says that a table keeps its rows.
+var declaredDays = regexp.MustCompile(`(?s)CREATE TABLE IF NOT EXISTS (\w+).*\nTTL toDateTime\(kafka_time\) \+ INTERVAL (\d+) DAY\n`)
+
+// planRetention gives the statements that setRetention would run after the migrations that are not done.
+func (s *Store) planRetention(ctx context.Context, migrations []migration, done map[string]string, exists bool) ([]string, error) {
+	days := map[string]uint32{}
+	if exists {
+		var err error
+		if days, err = s.retention(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, m := range migrations {
+		if _, ok := done[m.name]; ok {
+			continue
+		}
+		for _, statement := range m.statements {
+			if declared := declaredDays.FindStringSubmatch(statement); declared != nil {
+				n, err := strconv.ParseUint(declared[2], 10, 32)
+				if err != nil {
+					return nil, err
+				}
+				days[declared[1]] = uint32(n)
+			}
+		}
+	}
+	var statements []string
+	for _, table := range slices.Sorted(maps.Keys(days)) {
+		want := s.wantedDays(table)
+		if days[table] == want {
+			continue
+		}
+		name := "store/keep_for_days"
+		if want == 0 {
+			name = "store/keep_for_ever"
+		}
+		forms, err := s.alterations(name, table)
+		if err != nil {
+			return nil, err
+		}
+		for _, form := range forms {
+			statements = append(statements, strings.ReplaceAll(form.text, "{days:UInt32}", strconv.FormatUint(uint64(want), 10)))
+		}
+	}
+	return statements, nil
 }
 
 // retention gives for how many days each table keeps its rows; 0 is for ever.

@@ -300,15 +300,23 @@ func (a *app) startWork(context.Context) error {
 func (a *app) prepareStore(ctx context.Context) error {
 	for told := false; ; told = true {
 		err := a.store.Wait(ctx)
+		if err == nil && a.engine == nil {
+			err = a.store.Check(ctx)
+		}
 		if err == nil {
 			_, err = a.store.Migrate(ctx)
+		}
+		if err == nil && a.engine == nil {
+			if lacking := a.store.CheckServers(ctx); lacking != nil {
+				a.log.Warn("not every server of the cluster is ready", "error", lacking)
+			}
 		}
 		var lasting interface{ Permanent() bool }
 		if err == nil || ctx.Err() != nil || !errors.As(err, &lasting) || lasting.Permanent() {
 			return err
 		}
 		if !told {
-			a.log.Warn("can't bring the schema up to date yet, trying again", "error", err)
+			a.log.Warn("can't make ClickHouse ready yet, trying again", "error", err)
 		}
 		select {
 		case <-ctx.Done():

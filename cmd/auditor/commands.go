@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"auditor/cmd/auditor/config"
+	"auditor/queries"
 )
 
 // version is set at the time of the build: -ldflags "-X main.version=1.2.3".
@@ -37,10 +38,12 @@ type configCommand struct {
 	Print configPrint `cmd:"" help:"Print what holds, with secrets as ***."`
 }
 
-type configCheck struct{}
+type configCheck struct {
+	Connect bool `help:"Ask the ClickHouse server, too, whether it lets the auditor do what it needs."`
+}
 
 // Run says that the configuration is good, or everything that is wrong with it.
-func (configCheck) Run(env *environment) error {
+func (check configCheck) Run(env *environment) error {
 	c, err := env.load(nil, nil)
 	if err != nil {
 		return err
@@ -60,8 +63,41 @@ func (configCheck) Run(env *environment) error {
 		unnamed = append(unnamed, "clickhouse.addresses")
 	}
 	if len(unnamed) > 0 {
-		_, err = fmt.Fprintf(env.stdout, "no server under %s: run needs --embedded\n", strings.Join(unnamed, " and "))
+		if _, err = fmt.Fprintf(env.stdout, "no server under %s: run needs --embedded\n", strings.Join(unnamed, " and ")); err != nil {
+			return err
+		}
 	}
+	if !check.Connect {
+		return nil
+	}
+	return checkClickHouse(env, c)
+}
+
+// checkClickHouse asks the server what it lets the auditor do. It changes nothing there.
+func checkClickHouse(env *environment, c config.Config) error {
+	if len(c.ClickHouse.Addresses) == 0 {
+		return missing("clickhouse.addresses")
+	}
+	store, err := queries.Open(c.ClickHouse, queries.Options{Logger: env.logger(c.Log)})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	version, err := store.ServerVersion(env.ctx)
+	if err != nil {
+		return err
+	}
+	if err := store.Check(env.ctx); err != nil {
+		return err
+	}
+	if err := store.CheckServers(env.ctx); err != nil {
+		return err
+	}
+	have, want, err := store.SchemaVersion(env.ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(env.stdout, "ClickHouse %s: good; its schema has version %d, this program needs %d\n", version, have, want)
 	return err
 }
 
@@ -79,26 +115,46 @@ func (configPrint) Run(env *environment) error {
 type migrateCommand struct {
 	Data     string `placeholder:"DIR" help:"Directory of what the embedded engine keeps (data)."`
 	Embedded bool   `help:"Migrate the embedded engine, where no ClickHouse is configured."`
+	Print    bool   `help:"Print the statements that would run, and run none."`
+	Again    bool   `help:"Apply every migration, those that were applied too: for a server that is new in a cluster. With --print, print all of them and ask no server."`
 }
 
-// Run applies the migrations that the database lacks.
+// Run applies the migrations that the database lacks, or prints them.
 func (m migrateCommand) Run(env *environment) error {
 	c, err := env.load(nil, map[string]string{"data": m.Data})
 	if err != nil {
 		return err
 	}
-	if len(c.ClickHouse.Addresses) == 0 && !m.Embedded {
+	offline := m.Print && m.Again
+	if len(c.ClickHouse.Addresses) == 0 && !m.Embedded && !offline {
 		return missing("clickhouse.addresses")
+	}
+	if offline && len(c.ClickHouse.Addresses) == 0 {
+		c.ClickHouse.Addresses = []string{"localhost:0"} // never asked
 	}
 	a := newApp(c, nil, env.logger(c.Log), prometheus.NewRegistry())
 	defer a.stop()
 	if err := a.openStore(env.ctx); err != nil {
 		return err
 	}
-	if err := a.store.Wait(env.ctx); err != nil {
-		return err
+	if !offline {
+		if err := a.store.Wait(env.ctx); err != nil {
+			return err
+		}
 	}
-	applied, err := a.store.Migrate(env.ctx)
+	if m.Print {
+		return m.print(env, a.store)
+	}
+	migrate := a.store.Migrate
+	if m.Again {
+		migrate = a.store.MigrateAgain
+	}
+	if a.engine == nil {
+		if err := a.store.Check(env.ctx); err != nil {
+			return err
+		}
+	}
+	applied, err := migrate(env.ctx)
 	if err != nil {
 		return err
 	}
@@ -107,6 +163,29 @@ func (m migrateCommand) Run(env *environment) error {
 	}
 	_, err = fmt.Fprintf(env.stdout, "%s is up to date\n", a.store.Database())
 	return err
+}
+
+// print writes statements for clickhouse-client, which runs one after the other.
+func (m migrateCommand) print(env *environment, store *queries.Store) error {
+	statements, err := store.Plan(env.ctx, m.Again)
+	if err != nil {
+		return err
+	}
+	if len(statements) == 0 {
+		_, err := fmt.Fprintf(env.stdout, "-- %s is up to date\n", store.Database())
+		return err
+	}
+	for i, statement := range statements {
+		if _, err := fmt.Fprintf(env.stdout, "%s;\n\n", statement); err != nil {
+			return err
+		}
+		if use := "USE " + store.Database(); i == 0 {
+			if _, err := fmt.Fprintf(env.stdout, "%s;\n\n", use); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 type runCommand struct {

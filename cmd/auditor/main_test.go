@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"auditor/embedded/clickhouse/chtest" // makes this binary able to be the engine's child process
+	"auditor/embedded/clickhouse/testserver"
 )
 
 var update = flag.Bool("update", false, "write what the scripts print into their golden files")
@@ -54,6 +55,7 @@ func runScripts(t *testing.T, dir, library string) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"freeport":  freePort,
+			"server":    clickhouseServer,
 			"occupy":    occupy,
 			"await":     await,
 			"terminate": terminate,
@@ -74,6 +76,24 @@ func freePort(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ts.Setenv(args[0], l.Addr().String())
 	ts.Check(l.Close())
+}
+
+// clickhouseServer starts a ClickHouse server with an empty database, and puts its address into the variable: variable,
+// database.
+func clickhouseServer(ts *testscript.TestScript, _ bool, args []string) {
+	at, err := testserver.Addresses(2)
+	ts.Check(err)
+	s, err := testserver.Start(context.Background(), testserver.Config{Library: ts.Getenv("AUDITOR_LIBCHDB"),
+		Data: ts.MkAbs("clickhouse-" + args[0]), Native: at[0], HTTP: at[1]})
+	ts.Check(err)
+	ts.Defer(s.Stop)
+	response, err := http.Post("http://"+at[1]+"/", "text/plain", strings.NewReader("CREATE DATABASE "+args[1]))
+	ts.Check(err)
+	ts.Check(response.Body.Close())
+	if response.StatusCode != http.StatusOK {
+		ts.Fatalf("CREATE DATABASE: %s", response.Status)
+	}
+	ts.Setenv(args[0], at[0])
 }
 
 // occupy puts an address that somebody listens on into the variable that it is given.

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"auditor/event"
+	"auditor/queries"
 )
 
 // checker collects what is wrong.
@@ -79,6 +81,23 @@ func (c Config) checkServers(check *checker) {
 		clickhouse.Addresses = []string{"embedded:0"}
 	}
 	check.section("clickhouse", clickhouse.Validate())
+	c.checkTimeouts(check)
+}
+
+// checkTimeouts sees to it that an insert is over, on the server too, before Kafka may give the partition to another
+// process. What arrives later does no harm, as far as ClickHouse still knows its token, and so must not be the rule.
+func (c Config) checkTimeouts(check *checker) {
+	limit := c.Ingest.SessionTimeout - queries.Grace
+	for _, t := range []struct {
+		field string
+		value time.Duration
+	}{{"ingest.insert_timeout", c.Ingest.InsertTimeout}, {"clickhouse.insert_timeout", c.ClickHouse.InsertTimeout}} {
+		if t.value > limit && (t.field != "ingest.insert_timeout" || t.value < c.Ingest.SessionTimeout) { // else it was told
+			check.bad(t.field, fmt.Sprintf("%s must be at least %s below ingest.session_timeout (%s), and so below ingest.rebalance_timeout (%s): "+
+				"ClickHouse may go on so long with an insert that was given up, and another process may have the partition by then",
+				formatDuration(t.value), formatDuration(queries.Grace), formatDuration(c.Ingest.SessionTimeout), formatDuration(c.Ingest.RebalanceTimeout)))
+		}
+	}
 }
 
 func (c Config) checkTasks(check *checker) {
