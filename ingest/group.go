@@ -183,12 +183,12 @@ func (i *Ingester) begin(gen *kafka.Generation, counts map[string]int) map[strin
 // awaitTopics waits until all topics exist, for a group that is joined before has nothing to share out. It gives the number
 // of partitions of each, and false when ctx ends first.
 func (i *Ingester) awaitTopics(ctx context.Context) (map[string]int, bool) {
-	defer i.kafka.end(i)
 	for {
 		counts, err := i.client.partitions(ctx)
 		if err == nil {
 			missing := slices.DeleteFunc(slices.Clone(i.config.Kafka.Topics), func(t string) bool { return counts[t] > 0 })
 			if len(missing) == 0 {
+				i.kafka.end(i)
 				return counts, true
 			}
 			err = fmt.Errorf("no such topic: %s", strings.Join(missing, ", "))

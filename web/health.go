@@ -13,6 +13,7 @@ import (
 type Check struct {
 	Name string                          // kafka, clickhouse, schema
 	Func func(ctx context.Context) error // nil when all is well; must heed ctx
+	Note func() string                   // what a person should know although the process is ready, empty for nothing; nil: never
 }
 
 // checkTimeout is how long one check may take: less than the probes of the common orchestrators wait.
@@ -26,6 +27,7 @@ type checkAnswer struct {
 type checkResult struct {
 	OK     bool   `json:"ok"`
 	Reason string `json:"reason,omitempty"`
+	Note   string `json:"note,omitempty"`
 }
 
 // livez answers as long as the process serves at all: what it depends on is the concern of readyz.
@@ -54,6 +56,9 @@ func (s *Server) check(ctx context.Context) checkAnswer {
 				return
 			}
 			results[i].OK = true
+			if check.Note != nil {
+				results[i].Note = check.Note()
+			}
 		})
 	}
 	group.Wait()

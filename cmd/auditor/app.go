@@ -387,7 +387,7 @@ func (a *app) checks() []web.Check {
 		{Name: "schema", Func: a.checkSchema},
 	}
 	if a.ingester != nil {
-		checks = append(checks, web.Check{Name: "kafka", Func: checkKafka(a.ingester.Status)})
+		checks = append(checks, web.Check{Name: "kafka", Func: checkKafka(a.ingester.Status), Note: noteKafka(a.ingester.Status)})
 	}
 	return checks
 }

@@ -20,6 +20,8 @@ import (
 
 	"auditor/embedded/clickhouse/chtest" // makes this binary able to be the engine's child process
 	"auditor/embedded/clickhouse/testserver"
+	"auditor/embedded/kafka/testbroker"
+	"auditor/internal/require"
 )
 
 var update = flag.Bool("update", false, "write what the scripts print into their golden files")
@@ -38,6 +40,14 @@ func TestScripts(t *testing.T) { runScripts(t, "testdata/script", "") }
 
 // TestEngineScripts does so where it needs one.
 func TestEngineScripts(t *testing.T) { runScripts(t, "testdata/engine", chtest.Library(t)) }
+
+// TestApacheScripts does so with Apache Kafka too.
+func TestApacheScripts(t *testing.T) {
+	if err := testbroker.Available(); err != nil {
+		require.Missing(t, err.Error(), "make testbroker, and a JDK")
+	}
+	runScripts(t, "testdata/apache", chtest.Library(t))
+}
 
 func runScripts(t *testing.T, dir, library string) {
 	testscript.Run(t, testscript.Params{
@@ -61,6 +71,8 @@ func runScripts(t *testing.T, dir, library string) {
 			"terminate": terminate,
 			"produce":   produce,
 			"settled":   settled,
+			"apache":    apache,
+			"expand":    expand,
 			"bytes":     bytesFile,
 			"send":      send,
 			"deaf":      deaf,
@@ -117,6 +129,32 @@ func produce(ts *testscript.TestScript, _ bool, args []string) {
 		for line := range strings.Lines(string(text)) {
 			ts.Check(client.ProduceSync(ctx, kgo.StringRecord(strings.TrimSpace(line))).FirstErr())
 		}
+	}
+}
+
+// apache starts Apache Kafka with a topic task-events of two partitions. It puts the address of its listener with TLS and
+// passwords into KAFKA, that of the one with neither into OPEN, the certificate to trust into CA, and a user and the password into
+// USER and PASSWORD.
+func apache(ts *testscript.TestScript, _ bool, _ []string) {
+	const user, password = "auditor", "s3cret-of-auditor"
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	broker, err := testbroker.Start(ctx, testbroker.Config{Listeners: []testbroker.Security{testbroker.SASLTLS}, Users: map[string]string{user: password}})
+	ts.Check(err)
+	ts.Defer(func() { ts.Check(broker.Stop()) })
+	ts.Check(broker.CreateTopic(ctx, "task-events", 2, nil))
+	for name, value := range map[string]string{"KAFKA": broker.Addr(), "OPEN": broker.AddrOf(testbroker.Plaintext), "CA": broker.CA(), "USER": user, "PASSWORD": password} {
+		ts.Setenv(name, value)
+	}
+}
+
+// expand puts variables into files where they are named as ${NAME}.
+func expand(ts *testscript.TestScript, _ bool, args []string) {
+	for _, file := range args {
+		path := ts.MkAbs(file)
+		text, err := os.ReadFile(path)
+		ts.Check(err)
+		ts.Check(os.WriteFile(path, []byte(os.Expand(string(text), ts.Getenv)), 0o600))
 	}
 }
 

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"auditor/event"
@@ -34,6 +36,29 @@ func checkKafka(status func() ingest.Status) func(context.Context) error {
 			return errors.New("waiting for the consumer group to deal its partitions")
 		}
 		return nil
+	}
+}
+
+// noteKafka tells which partitions stand still. They do not make the process less ready: it serves the others and the pages,
+// which say what to do, and no restart would help.
+func noteKafka(status func() ingest.Status) func() string {
+	return func() string {
+		var stopped []string
+		all := status().Partitions
+		for _, p := range all {
+			if p.Stopped != "" {
+				stopped = append(stopped, fmt.Sprintf("%s/%d %s", p.Topic, p.Partition, p.Stopped))
+			}
+		}
+		if len(stopped) == 0 {
+			return ""
+		}
+		const named = 5
+		note := fmt.Sprintf("%d of %d partitions stand still: %s", len(stopped), len(all), strings.Join(stopped[:min(len(stopped), named)], ", "))
+		if len(stopped) > named {
+			note += ", ..."
+		}
+		return note
 	}
 }
 

@@ -82,3 +82,28 @@ func TestRulesSayOnceThatTheyWait(t *testing.T) {
 		t.Errorf("said %d times: %s", n, &said)
 	}
 }
+
+func TestPartitionsThatStandStillAreNoted(t *testing.T) {
+	var s ingest.Status
+	note := noteKafka(func() ingest.Status { return s })
+	for partition := range int32(8) {
+		s.Partitions = append(s.Partitions, ingest.PartitionStatus{Topic: "t", Partition: partition})
+	}
+	if got := note(); got != "" {
+		t.Errorf("%q, although none stands still", got)
+	}
+	s.Assigned = true
+	s.Partitions[3].Stopped = ingest.Compacted
+	if got, want := note(), "1 of 8 partitions stand still: t/3 topic_compacted"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if err := checkKafka(func() ingest.Status { return s })(t.Context()); err != nil {
+		t.Errorf("not ready: %v", err)
+	}
+	for i := range s.Partitions {
+		s.Partitions[i].Stopped = ingest.Shorter
+	}
+	if got, want := note(), "8 of 8 partitions stand still: t/0 topic_shorter, t/1 topic_shorter, t/2 topic_shorter, t/3 topic_shorter, t/4 topic_shorter, ..."; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -33,6 +33,13 @@ func Jars() (dir string, err error) {
 	return dir, err
 }
 
+// Available says what this machine lacks to run a broker, nil when it lacks nothing.
+func Available() error {
+	_, java := Java()
+	_, jars := Jars()
+	return errors.Join(java, jars)
+}
+
 func holdsKafka(dir string) bool {
 	found, err := filepath.Glob(filepath.Join(dir, "kafka_2.13-*.jar"))
 	return err == nil && len(found) > 0
