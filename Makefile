@@ -4,8 +4,10 @@
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 ARGS    ?=
+SEED    ?=
+BROKER  ?= embedded
 
-.PHONY: demo test bench-ingest build lint libchdb testbroker clean
+.PHONY: demo test chaos bench-ingest build lint libchdb testbroker clean
 
 demo: libchdb build ## run everything on this machine, with a shop that gets into trouble; ARGS="--listen ..." is passed on
 	@bin/auditor demo $(ARGS)
@@ -17,12 +19,17 @@ bench-ingest: libchdb testbroker ## measure ingest against ClickHouse's own Kafk
 	@$(GO) build -o bin/bench ./bench
 	@bin/bench $(ARGS)
 
+chaos: libchdb build ## kill and break the auditor while it works, then count: SEED=7 or SEED=1..20, BROKER=kafka for Apache Kafka
+	@[ "$(BROKER)" != kafka ] || $(MAKE) --no-print-directory testbroker
+	@$(GO) build -o bin/chaos ./chaos
+	@bin/chaos -seeds "$(SEED)" -broker "$(BROKER)" $(ARGS)
+
 build: ## build bin/auditor
 	@[ -e bin/auditor ] || echo "building bin/auditor (a minute or two the first time)"
 	@$(GO) build -trimpath -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o bin/auditor ./cmd/auditor
 
 lint: ## check the form of the code
-	@unformatted=$$(gofmt -l bench cmd embedded emit event ingest internal queries rules web *.go); \
+	@unformatted=$$(gofmt -l bench chaos cmd embedded emit event ingest internal queries rules web *.go); \
 	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	@$(GO) vet ./...
 
