@@ -70,6 +70,7 @@ func (s *Store) Check(ctx context.Context) error {
 		if have, want, err := s.SchemaVersion(ctx); err != nil || have >= want {
 			return s.lacking(ctx, err)
 		}
+		migrate = slices.DeleteFunc(migrate, func(grant string) bool { return strings.HasPrefix(grant, createsDatabase) })
 	}
 	return s.checkRights(migrate)(ctx)
 }
@@ -199,13 +200,17 @@ func exceptionText(err error) string {
 	return err.Error()
 }
 
+// createsDatabase is what a user need not be granted whose database somebody else has made.
+const createsDatabase = "GRANT CREATE DATABASE"
+
 // Grants gives the statements that give the configured user the rights that it needs: those that it always needs, and those
 // for migrations, which a person with these rights may run instead.
 func (c Config) Grants() (always, migrate []string) {
 	user := " TO `" + strings.NewReplacer("\\", "\\\\", "`", "\\`").Replace(c.Username) + "`"
 	always = []string{"GRANT SELECT, INSERT, ALTER UPDATE ON " + c.Database + ".*" + user} // ALTER UPDATE: to purge rejects
 	migrate = []string{
-		"GRANT CREATE DATABASE, CREATE TABLE, CREATE VIEW, ALTER TABLE, ALTER VIEW, DROP TABLE, DROP VIEW ON " + c.Database + ".*" + user,
+		createsDatabase + " ON " + c.Database + ".*" + user,
+		"GRANT CREATE TABLE, CREATE VIEW, ALTER TABLE ON " + c.Database + ".*" + user,
 		"GRANT TABLE ENGINE ON *" + user,
 	}
 	if c.Cluster != "" {

@@ -25,6 +25,8 @@ const someUsers = `<profiles><default/>
 		<grants><query>GRANT SELECT, INSERT, ALTER UPDATE ON auditor.*</query></grants></writer>
 	<migrating><password>migrating</password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>
 		<grants><query>GRANT SELECT, INSERT, ALTER UPDATE ON fresh.*</query></grants></migrating>
+	<guest><password>guest</password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>
+		<grants><query>GRANT SELECT, INSERT, ALTER UPDATE, CREATE TABLE, CREATE VIEW, ALTER TABLE ON made.*</query><query>GRANT TABLE ENGINE ON *</query></grants></guest>
 	<auditor><password>auditor</password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>
 		<grants>GRANTS</grants></auditor>
 </users>`
@@ -134,7 +136,23 @@ func TestCheckOfOneServer(t *testing.T) {
 		fresh := as("writer", func(c *Config) { c.Database = "fresh" })
 		wantErrors(t, fresh.Check(t.Context()), "GRANT SELECT, INSERT, ALTER UPDATE ON fresh.* TO `writer`")
 		migrating := as("migrating", func(c *Config) { c.Database = "fresh" })
-		wantErrors(t, migrating.Check(t.Context()), "GRANT CREATE DATABASE, CREATE TABLE, CREATE VIEW, ALTER TABLE, ALTER VIEW, DROP TABLE, DROP VIEW ON fresh.* TO `migrating`; GRANT TABLE ENGINE ON * TO `migrating`")
+		wantErrors(t, migrating.Check(t.Context()), "GRANT CREATE DATABASE ON fresh.* TO `migrating`; GRANT CREATE TABLE, CREATE VIEW, ALTER TABLE ON fresh.* TO `migrating`; GRANT TABLE ENGINE ON * TO `migrating`")
+	})
+	t.Run("a database that somebody else has made", func(t *testing.T) {
+		s := as("guest", func(c *Config) { c.Database = "made" })
+		wantErrors(t, s.Check(t.Context()), "the user guest lacks rights: GRANT CREATE DATABASE ON made.* TO `guest`")
+		err := as("default", func(c *Config) { c.Password = "" }).withoutDatabase(func(bare *Store) error {
+			return bare.execText(t.Context(), "CREATE DATABASE made")
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Check(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.Migrate(t.Context()); err != nil {
+			t.Error(err)
+		}
 	})
 	t.Run("no such cluster", func(t *testing.T) {
 		err := as("default", func(c *Config) { c.Cluster, c.Password = "main", "" }).Check(t.Context())
@@ -208,7 +226,7 @@ func TestCheckOfACluster(t *testing.T) {
 	t.Run("tables", func(t *testing.T) {
 		first := on("two", func(c *Config) { c.Addresses = at[:1] })
 		first.layout.replicated, first.layout.onCluster = false, false
-		if err := first.begin(t.Context()); err != nil {
+		if err := first.begin(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
 		lacks := at[1][len("127.0.0.1"):] + " lacks 2 tables and views of the database auditor, such as schema_migrations: run `auditor migrate --again`"

@@ -93,7 +93,7 @@ func newShards(t testing.TB) *shards {
 		t.Fatal(err)
 	}
 	for _, one := range s.each {
-		if err := one.begin(t.Context()); err != nil {
+		if err := one.begin(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -334,7 +334,7 @@ func TestReplicatedTablesAreMade(t *testing.T) {
 	}
 	defer s.Close()
 	s.layout.onCluster = false // which this server does not know
-	if err := s.begin(t.Context()); err != nil {
+	if err := s.begin(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
 	migrations, err := loadMigrations()

@@ -86,7 +86,7 @@ func (s *Store) migrate(ctx context.Context, again bool) (applied []string, err 
 	}
 	// Nothing is made that is there: on a cluster even that waits for every server, and one of them may be down.
 	if !exists || again || missing(err) {
-		if err := s.begin(ctx); err != nil {
+		if err := s.begin(ctx, !exists || again); err != nil {
 			return nil, err
 		}
 		done, err = s.appliedMigrations(ctx)
@@ -178,13 +178,16 @@ func missing(err error) bool {
 	return errors.As(err, &e) && (e.Code == codeUnknownDatabase || e.Code == codeUnknownTable)
 }
 
-// begin makes the database, and the table that records the migrations.
-func (s *Store) begin(ctx context.Context) error {
-	err := s.withoutDatabase(func(bare *Store) error {
-		return bare.execText(ctx, s.layout.createDatabase())
-	})
-	if err != nil {
-		return classify("create database", err)
+// begin makes the table that records the migrations, and before it, if asked to, the database: that takes a right of its
+// own, even where there is nothing to make.
+func (s *Store) begin(ctx context.Context, database bool) error {
+	if database {
+		err := s.withoutDatabase(func(bare *Store) error {
+			return bare.execText(ctx, s.layout.createDatabase())
+		})
+		if err != nil {
+			return classify("create database", err)
+		}
 	}
 	statements, err := s.layout.statements(s.statements["store/create_schema_migrations"].text)
 	if err != nil {
