@@ -119,12 +119,29 @@ func (s *Server) evidenceSentence(ledger []view.Ledger, partitions []view.Partit
 	case len(partitions) == 0:
 		out = []phrase{{Text: "Everything that was read from Kafka is in the store, once."}}
 	default:
-		out = []phrase{{Text: "Everything that Kafka holds is in the store, once."}}
+		out = []phrase{s.allStored(partitions)}
 	}
 	if rejected > 0 {
 		out = append(out, phrase{Text: " "}, unread)
 	}
 	return out
+}
+
+// allStored says that everything is read, as of when Kafka was last asked, if that is a while ago.
+func (s *Server) allStored(partitions []view.Partition) phrase {
+	asked := s.now()
+	for _, p := range partitions {
+		if p.Checked.Before(asked) {
+			asked = p.Checked
+		}
+	}
+	switch {
+	case asked.IsZero():
+		return phrase{Text: "Everything that was read from Kafka is in the store, once."}
+	case s.now().Sub(asked) > lateAfter:
+		return phrase{Text: "Everything that Kafka held at " + s.clock(asked) + " is in the store, once; since then nobody has looked.", Tone: "warn"}
+	}
+	return phrase{Text: "Everything that Kafka holds is in the store, once."}
 }
 
 func (s *Server) partitionRows(ledger []view.Ledger, partitions []view.Partition) []partitionRow {

@@ -294,6 +294,27 @@ func TestEvidenceLine(t *testing.T) {
 	}
 }
 
+func TestEvidenceIsAsOfWhenKafkaWasAsked(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		checked time.Time
+		want    string
+	}{
+		{"a moment ago", noon.Add(-time.Second), "Everything that Kafka holds is in the store, once."},
+		{"before all who read went away", noon.Add(-time.Hour), "Everything that Kafka held at 11:00:00 is in the store, once; since then nobody has looked."},
+		{"never", time.Time{}, "Everything that was read from Kafka is in the store, once."},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store := full()
+			store.ledger = []view.Ledger{{Topic: "t", Last: 9, KafkaTime: noon.Add(-2 * time.Hour)}}
+			store.progress = []view.Partition{{Topic: "t", Next: 10, End: 10, Checked: c.checked}}
+			if body := call(t, newServer(t, store), "GET", "/evidence", "").body; !strings.Contains(body, c.want) {
+				t.Errorf("the page lacks %q:\n%s", c.want, body)
+			}
+		})
+	}
+}
+
 // textOf is the text of the element of that id.
 func textOf(t *testing.T, body, id string) string {
 	t.Helper()
