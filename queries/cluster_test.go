@@ -521,6 +521,9 @@ func TestRetentionOnACluster(t *testing.T) {
 }
 
 func TestConfirmedSettlesOnACluster(t *testing.T) {
+	if one, many := new(Store).SettleTime(), (&Store{layout: layout{cluster: "main"}}).SettleTime(); one != 0 || many != settleTime {
+		t.Errorf("one server settles after %s, a cluster after %s", one, many)
+	}
 	of := event.PartitionID{Topic: "t"}
 	var s settling
 	for _, step := range []struct {

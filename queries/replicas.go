@@ -57,6 +57,14 @@ func (l layout) sessionSettings() clickhouse.Settings {
 	return settings
 }
 
+// SettleTime is how long ago something has to have been acknowledged for whoever asks to see it. On one server that is at once.
+func (s *Store) SettleTime() time.Duration {
+	if s.layout.cluster == "" {
+		return 0
+	}
+	return settleTime
+}
+
 // quorumSettings make an insert wait for replicas.
 func (s *Store) quorumSettings() clickhouse.Settings {
 	if s.layout.cluster == "" || !s.layout.replicated {

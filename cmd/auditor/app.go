@@ -272,7 +272,7 @@ func (a *app) startWork(context.Context) error {
 		if err != nil {
 			return err
 		}
-		complete := &completeness{told: a.store.Progress, log: a.log}
+		complete := &completeness{told: a.store.Progress, settle: a.store.SettleTime(), log: a.log}
 		if a.ingester != nil {
 			complete.status = a.ingester.Status
 		}

@@ -69,6 +69,7 @@ func noteKafka(status func() ingest.Status) func() string {
 type completeness struct {
 	status func() ingest.Status // nil: this process reads nothing
 	told   func(context.Context) ([]event.Progress, error)
+	settle time.Duration // until those who ask the store see what it took
 	log    *slog.Logger
 
 	last    time.Time // what it came to
@@ -84,6 +85,9 @@ func (c *completeness) at(ctx context.Context, now time.Time) time.Time {
 		told = append(told, ingest.Progress(c.status())...)
 	}
 	if complete, ok := completeTo(told, now); ok {
+		if !complete.IsZero() {
+			complete = complete.Add(-c.settle)
+		}
 		c.last, c.waiting = complete, false
 		return complete
 	}

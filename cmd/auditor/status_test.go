@@ -72,6 +72,19 @@ func TestCompleteness(t *testing.T) {
 	}
 }
 
+func TestCompletenessLeavesAClusterTimeToSettle(t *testing.T) {
+	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	p := event.Progress{PartitionID: event.PartitionID{Topic: "a"}, Topics: []string{"a"}, Partitions: 1, Next: 10, End: 10, Checked: now.Add(-time.Second)}
+	c := completeness{log: discardLog, settle: 5 * time.Second, told: func(context.Context) ([]event.Progress, error) { return []event.Progress{p}, nil }}
+	if got, want := c.at(t.Context(), now), now.Add(-6*time.Second); !got.Equal(want) {
+		t.Errorf("complete to %s, want %s", got, want)
+	}
+	p.Checked = time.Time{}
+	if got := c.at(t.Context(), now); !got.IsZero() {
+		t.Errorf("complete to %s, and nothing is known", got)
+	}
+}
+
 func TestRulesSayOnceThatTheyWait(t *testing.T) {
 	var said bytes.Buffer
 	c := completeness{log: slog.New(slog.NewTextHandler(&said, nil)), told: func(context.Context) ([]event.Progress, error) { return nil, nil }}
