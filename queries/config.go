@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,9 +15,10 @@ import (
 
 // Config is how to reach ClickHouse, and how long to keep what is in it.
 type Config struct {
-	Addresses      []string      `yaml:"addresses"` // host:port; tried in order
-	Protocol       string        `yaml:"protocol"`  // Native or HTTP, which Addresses speak
-	Database       string        `yaml:"database"`  // made when it does not exist
+	Addresses      []string      `yaml:"addresses"`     // host:port
+	AddressOrder   string        `yaml:"address_order"` // in which they are tried: InOrder, RoundRobin or Random
+	Protocol       string        `yaml:"protocol"`      // Native or HTTP, which Addresses speak
+	Database       string        `yaml:"database"`      // made when it does not exist
 	Username       string        `yaml:"username"`
 	Password       access.Secret `yaml:"password"`
 	PasswordFile   string        `yaml:"password_file"` // read when the store is opened; not beside password
@@ -46,6 +48,7 @@ const (
 func DefaultConfig() Config {
 	return Config{
 		Addresses:      []string{"127.0.0.1:9000"},
+		AddressOrder:   InOrder,
 		Protocol:       Native,
 		Database:       "auditor",
 		Username:       "default",
@@ -103,6 +106,9 @@ func (c Config) Validate() error {
 		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
 			bad("addresses", "%q must be host:port", a)
 		}
+	}
+	if !slices.Contains([]string{InOrder, RoundRobin, Random}, c.AddressOrder) {
+		bad("address_order", "%q must be %s, %s or %s", c.AddressOrder, InOrder, RoundRobin, Random)
 	}
 	if c.Protocol != Native && c.Protocol != HTTP {
 		bad("protocol", "%q must be %s or %s", c.Protocol, Native, HTTP)

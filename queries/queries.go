@@ -100,6 +100,7 @@ func clientOptions(config Config, layout layout, opts Options) (*clickhouse.Opti
 		ConnMaxLifetime: time.Hour,
 		Compression:     &clickhouse.Compression{Method: clickhouse.CompressionLZ4},
 		Settings:        layout.sessionSettings(),
+		DialStrategy:    newAddresses(config.AddressOrder).dial,
 	}
 	o.ClientInfo.Products = append(o.ClientInfo.Products, struct{ Name, Version string }{"auditor", ""})
 	if opts.DialContext != nil || config.Protocol == HTTP {
