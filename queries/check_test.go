@@ -2,7 +2,10 @@ package queries
 
 import (
 	"errors"
+	"maps"
 	"net"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -254,6 +257,35 @@ func TestOlder(t *testing.T) {
 	for version, want := range map[string]bool{"24.8.1.2": false, "24.8": false, "24.7.9": true, "24": true, "25.1": false, "23.12": true, "100.1": false, "": true, "x.y": true} {
 		if older(version, "24.8") != want {
 			t.Errorf("%q is older than 24.8: %t", version, !want)
+		}
+	}
+}
+
+// The page for those who set up servers names the rights that the check asks for, and every setting that is sent.
+func TestDocumentedRightsAndSettings(t *testing.T) {
+	text, err := os.ReadFile("../docs/clickhouse.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := DefaultConfig()
+	config.Cluster, config.Username = "main", "auditor"
+	always, migrate := config.Grants()
+	for _, grant := range append(always, migrate...) {
+		if !strings.Contains(string(text), "\n"+grant+";\n") {
+			t.Errorf("docs/clickhouse.md lacks %s;", grant)
+		}
+	}
+	s, err := Open(config, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	settings := s.layout.sessionSettings()
+	maps.Copy(settings, s.insertSettings("", ""))
+	for name := range settings {
+		quiet := []string{"skip_unavailable_shards", "parallel_distributed_insert_select", "optimize_distributed_group_by_sharding_key", "optimize_skip_unused_shards"}
+		if !strings.Contains(string(text), "`"+name) && !slices.Contains(quiet, name) {
+			t.Errorf("docs/clickhouse.md lacks the setting %s", name)
 		}
 	}
 }
