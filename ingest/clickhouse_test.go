@@ -82,6 +82,7 @@ func TestClickHouse(t *testing.T) {
 	spawn := c.spawner(t, cfg, decoder, func(v *victim) Store { return &realStoreOf{c, store, v} })
 	spawn()
 	spawn()
+	calm := verifyAlways(t, cfg, store, decoder, partitions)
 	producer := newProducer(t, cluster)
 	caughtUp := func(records int) func() bool {
 		return func() bool {
@@ -120,6 +121,7 @@ func TestClickHouse(t *testing.T) {
 	c.calm.Store(true)
 	c.until(t, cluster, spawn, "all is read", caughtUp(n))
 	c.rest()
+	calm()
 	t.Logf("%d records, %s", n, c)
 	if c.kills < 5 || c.lost < 3 || c.delayed < 3 {
 		t.Error("too little went wrong for this to be a test")

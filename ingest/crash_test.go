@@ -283,6 +283,7 @@ func crashes(t *testing.T, seed uint64, records int, c *chaos, s *memoryStore) {
 	spawn := c.spawner(t, cfg, letters{}, func(v *victim) Store { return &storeOf{c, s, v} })
 	spawn()
 	spawn()
+	calm := verifyAlways(t, cfg, s, letters{}, partitions)
 	want := make(map[int32]map[int64]string)
 	producer := newProducer(t, cluster)
 	load := rand.New(rand.NewPCG(seed, 1))
@@ -294,6 +295,7 @@ func crashes(t *testing.T, seed uint64, records int, c *chaos, s *memoryStore) {
 	c.until(t, cluster, spawn, "all is read", func() bool { return s.covers() == int64(total(want)) })
 	c.rest()
 	s.applyLate(c, 1)
+	calm()
 	checkExact(t, s, want)
 	for partition := range int32(partitions) {
 		checkLedger(t, s, partition, int64(len(want[partition])))

@@ -23,6 +23,7 @@ type memoryStore struct {
 	ledger  map[place]map[span]event.Batch
 	late    []func() // writes that were given up by their sender and are applied later; mu is held when they run
 	calls   int
+	kept    time.Time // rows of before may have been deleted
 
 	// A refusing store takes no block with an event of the key poison. If it is leaky then the block's events are written all
 	// the same, as when a materialized view refuses, and if not, as when a constraint does, nothing is.

@@ -19,6 +19,7 @@ import (
 	"auditor/event"
 	"auditor/event/finding"
 	"auditor/event/history"
+	"auditor/event/proof"
 	"auditor/event/reject"
 	"auditor/internal/require"
 )
@@ -188,6 +189,7 @@ func everyday(t testing.TB, s *Store) {
 			s.SaveCursor(t.Context(), "rules", cursor),
 			s.SaveProgress(t.Context(), []event.Progress{{PartitionID: event.PartitionID{Topic: "task-events"}, Topics: []string{"task-events"},
 				Partitions: 2, Next: cursor[event.PartitionID{Topic: "task-events"}]}}),
+			s.SaveProofs(t.Context(), []proof.Proof{{PartitionID: event.PartitionID{Topic: "task-events"}, Next: cursor[event.PartitionID{Topic: "task-events"}]}}),
 		} {
 			if err != nil {
 				t.Fatal(err)
@@ -274,7 +276,7 @@ func TestStatementsAnswerTheSameOnACluster(t *testing.T) {
 		if !regexp.MustCompile(`(?m)^(SELECT|WITH)\b`).MatchString(st.text) || strings.Contains(st.text, "INSERT") {
 			continue
 		}
-		about := []string{"database_engine", "retention", "server", "settings", "clusters", "tables"}
+		about := []string{"database_engine", "retention", "retention_raised", "server", "settings", "clusters", "tables"}
 		if st.params["cluster"] != "" || slices.Contains(about, strings.TrimPrefix(name, "store/")) {
 			continue // about the servers
 		}

@@ -64,7 +64,9 @@ var shardedBy = map[string]string{
 	"ingest_ledger": firstShard,
 	"ledger_ends":   firstShard,
 
-	"ingest_progress": firstShard,
+	"ingest_progress":  firstShard,
+	"ingest_proofs":    firstShard,
+	"retention_raised": firstShard,
 
 	"rule_cursors":     firstShard,
 	"pending":          firstShard,

@@ -13,7 +13,8 @@ import (
 )
 
 // setRetention brings the tables' TTL in line with the configuration. Tables that only the rules read keep what they
-// need for no longer than two weeks.
+// need for no longer than two weeks. That rows are kept for longer is noted first: who looks for rows has to know that
+// those of before may have been deleted.
 func (s *Store) setRetention(ctx context.Context) error {
 	have, err := s.retention(ctx)
 	if err != nil {
@@ -23,6 +24,11 @@ func (s *Store) setRetention(ctx context.Context) error {
 		want := s.wantedDays(table)
 		if days == want {
 			continue
+		}
+		if days > 0 && (want == 0 || want > days) {
+			if err := s.exec(ctx, "store/raise_retention", params{"table": table, "here": s.layout.here(table), "days": days}); err != nil {
+				return err
+			}
 		}
 		if err := s.keep(ctx, table, want); err != nil {
 			// Another process may have done the same at the same time.

@@ -9,8 +9,7 @@ import (
 	"auditor/event/history"
 )
 
-// Confirmed gives the next offset of each partition up to which the ledger proves that the store has everything. On a
-// cluster that is what it was a few seconds ago, so that every replica which may be asked has it.
+// Confirmed gives the next offset of each partition up to which the ledger proves that the store has everything.
 func (s *Store) Confirmed(ctx context.Context) (event.Cursor, error) {
 	cursor, err := s.confirmed(ctx)
 	if err == nil && s.layout.cluster != "" {

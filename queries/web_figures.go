@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"auditor/event"
+	"auditor/event/proof"
 	"auditor/event/view"
 )
 
@@ -92,3 +93,6 @@ func (p *Pages) Progress(ctx context.Context) ([]view.Partition, error) {
 			Newest: p.Newest, Checked: p.Checked, Problem: p.Problem}
 	}), err
 }
+
+// Proofs gives what is known of each partition from comparing Kafka, the ledger and the tables.
+func (p *Pages) Proofs(ctx context.Context) ([]proof.Proof, error) { return p.store.Proofs(ctx) }

@@ -28,6 +28,9 @@ func TestExitCodes(t *testing.T) {
 		{"rejects show here", 2},
 		{"rejects replay", 2},
 		{"rejects list", 1}, // no server is named
+		{"verify --from whenever", 2},
+		{"verify --from 5", 2}, // of which partition?
+		{"verify", 3},
 	} {
 		err := run(t.Context(), strings.Fields(test.line), func(string) string { return "" }, strings.NewReader(""), io.Discard, io.Discard)
 		if got := report(err, io.Discard); got != test.want {

@@ -23,7 +23,7 @@ func main() {
 type usageError struct{ error }
 
 // report tells what went wrong, one line for each thing, and gives the exit code: 0 for success, 2 for a command line
-// that makes no sense, 1 for everything else.
+// that makes no sense, 3 where verify could not compare, 1 for everything else.
 func report(err error, stderr io.Writer) int {
 	if err == nil {
 		return 0
@@ -33,6 +33,9 @@ func report(err error, stderr io.Writer) int {
 	}
 	if errors.As(err, new(usageError)) {
 		return 2
+	}
+	if errors.As(err, new(uncheckedError)) {
+		return 3
 	}
 	return 1
 }

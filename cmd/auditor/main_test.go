@@ -78,6 +78,7 @@ func runScripts(t *testing.T, dir, library string) {
 			"deaf":      deaf,
 			"heard":     heard,
 			"answer":    answer,
+			"sql":       sql,
 		},
 	})
 }
@@ -155,6 +156,19 @@ func expand(ts *testscript.TestScript, _ bool, args []string) {
 		text, err := os.ReadFile(path)
 		ts.Check(err)
 		ts.Check(os.WriteFile(path, []byte(os.Expand(string(text), ts.Getenv)), 0o600))
+	}
+}
+
+// sql has the engine of an auditor that runs carry out a statement: address, statement. Its password is "secret".
+func sql(ts *testscript.TestScript, _ bool, args []string) {
+	request, err := http.NewRequest("POST", "http://"+args[0]+"/?database=auditor", strings.NewReader(args[1]))
+	ts.Check(err)
+	request.SetBasicAuth("default", "secret")
+	response, err := http.DefaultClient.Do(request)
+	ts.Check(err)
+	defer response.Body.Close()
+	if text, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusOK {
+		ts.Fatalf("%s: %s", args[1], text)
 	}
 }
 

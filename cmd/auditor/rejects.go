@@ -29,14 +29,14 @@ type rejectsCommand struct {
 	Purge  rejectsPurge  `cmd:"" help:"Delete what some of them hold."`
 }
 
-// rejectsAccess is how the commands about rejects reach the store.
-type rejectsAccess struct {
+// storeAccess is how commands reach the store of an auditor that may be running.
+type storeAccess struct {
 	Data     string `placeholder:"DIR" help:"Directory of what the embedded servers keep (data)."`
 	Embedded bool   `help:"Reach the embedded engine, where no ClickHouse is configured, whether an auditor runs on it or not."`
 }
 
 // open opens the store, as part of an app that the caller stops.
-func (r rejectsAccess) open(env *environment) (*app, error) {
+func (r storeAccess) open(env *environment) (*app, error) {
 	c, err := env.load(func(c *config.Config) { c.Log.Level = "warn" }, map[string]string{"data": r.Data})
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 )
 
 type rejectsList struct {
-	rejectsAccess
+	storeAccess
 	rejectsChoice
 	State   []string `default:"open,unknown" placeholder:"STATE" help:"In these states only: open, unknown, replayed, purged, or any (${default})."`
 	Limit   int      `default:"100" help:"How many at most, the newest; 0: all (${default})."`

@@ -12,7 +12,7 @@ import (
 )
 
 type rejectsPurge struct {
-	rejectsAccess
+	storeAccess
 	rejectsChoice
 	rejectsBy
 	State     []string `default:"any" placeholder:"STATE" help:"Where they are chosen by what they are: in these states only, such as replayed (${default})."`

@@ -18,7 +18,7 @@ import (
 )
 
 type rejectsReplay struct {
-	rejectsAccess
+	storeAccess
 	rejectsChoice
 	rejectsBy
 	State     []string `default:"open" placeholder:"STATE" help:"Where they are chosen by what they are: in these states only (${default})."`

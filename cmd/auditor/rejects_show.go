@@ -16,7 +16,7 @@ import (
 )
 
 type rejectsShow struct {
-	rejectsAccess
+	storeAccess
 	Raw      bool   `xor:"form" help:"Print the bytes of the record or element as they came, and nothing else."`
 	JSON     bool   `name:"json" xor:"form" help:"Print one JSON object."`
 	Position string `arg:"" help:"topic:partition:offset, and :index for an element of an array."`
