@@ -43,6 +43,8 @@ type Config struct {
 	SessionTimeout   time.Duration `yaml:"session_timeout"`
 	RebalanceTimeout time.Duration `yaml:"rebalance_timeout"`
 	InsertTimeout    time.Duration `yaml:"insert_timeout"` // of one attempt to insert a batch, and so of the end
+	VerifyEvery      time.Duration `yaml:"verify_every"`   // how often what is new is compared with Kafka and the ledger; 0: never
+	VerifyAgain      time.Duration `yaml:"verify_again"`   // in which time all that is older is compared once more; 0: never
 }
 
 // DefaultConfig reads the topic task-events. It names no broker.
@@ -56,6 +58,8 @@ func DefaultConfig() Config {
 		SessionTimeout:   30 * time.Second,
 		RebalanceTimeout: 60 * time.Second,
 		InsertTimeout:    20 * time.Second,
+		VerifyEvery:      time.Minute,
+		VerifyAgain:      24 * time.Hour,
 	}
 }
 
@@ -95,6 +99,12 @@ func (c Config) Validate() error {
 	}
 	if c.InsertTimeout < time.Second || c.InsertTimeout >= c.SessionTimeout {
 		p.bad("insert_timeout", "must be at least 1s and below session_timeout and rebalance_timeout, so that an insert ends before another process takes the partition")
+	}
+	if c.VerifyEvery != 0 && (c.VerifyEvery < time.Second || c.VerifyEvery > 24*time.Hour) {
+		p.bad("verify_every", "must be from 1s to 24h, or 0 for never")
+	}
+	if c.VerifyAgain != 0 && (c.VerifyAgain < time.Minute || c.VerifyAgain > 366*24*time.Hour) {
+		p.bad("verify_again", "must be from 1m to 8784h, or 0 for never")
 	}
 	return errors.Join(p...)
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"auditor/event/proof"
 )
 
 // TestDocumented keeps docs/ingest.md complete.
@@ -19,7 +21,7 @@ func TestDocumented(t *testing.T) {
 		names = append(names, "`"+string(r)+"`")
 	}
 	r := &namer{}
-	newMetrics(r, []string{topic}, func() Status { return Status{} })
+	newMetrics(r, []string{topic}, func() Status { return Status{} }, func() []proof.Proof { return nil })
 	for _, name := range append(names, r.names...) {
 		if !strings.Contains(string(text), name) {
 			t.Errorf("docs/ingest.md says nothing of %s", name)

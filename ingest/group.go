@@ -53,6 +53,7 @@ type Ingester struct {
 	stored  *troubles
 	client  *client
 	journal Journal // nil: nobody is told
+	prover  *prover
 	running atomic.Bool
 	pace    pace
 
@@ -84,8 +85,9 @@ func New(c Config, store Store, decoder Decoder, log *slog.Logger, r prometheus.
 		kafka:   newTroubles(log, "kafka"),
 		stored:  newTroubles(log, "store"),
 		pace:    defaultPace,
+		prover:  &prover{},
 	}
-	i.metrics = newMetrics(r, c.Kafka.Topics, i.Status)
+	i.metrics = newMetrics(r, c.Kafka.Topics, i.Status, i.prover.snapshot)
 	return i, nil
 }
 
@@ -105,13 +107,7 @@ func (i *Ingester) Run(ctx context.Context) error {
 		return errors.New("ingest: Run was called twice")
 	}
 	defer i.client.close()
-	if i.journal != nil {
-		ctx, cancel := context.WithCancel(ctx)
-		var telling sync.WaitGroup
-		defer telling.Wait()
-		defer cancel()
-		telling.Go(func() { i.tellProgress(ctx) })
-	}
+	defer i.beside(ctx)()
 	counts, ok := i.awaitTopics(ctx)
 	if !ok {
 		return nil
@@ -133,6 +129,22 @@ func (i *Ingester) Run(ctx context.Context) error {
 		}
 		i.kafka.end(group)
 		counts = i.begin(gen, counts)
+	}
+}
+
+// beside starts what goes on beside the reading, and gives what ends it.
+func (i *Ingester) beside(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	if i.journal != nil {
+		all.Go(func() { i.tellProgress(ctx) })
+	}
+	if i.prover.Verifier != nil && i.config.VerifyEvery > 0 {
+		all.Go(func() { i.prove(ctx) })
+	}
+	return func() {
+		cancel()
+		all.Wait()
 	}
 }
 

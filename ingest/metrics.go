@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"auditor/event"
+	"auditor/event/proof"
 )
 
 // metrics counts what passes through. Labels are topics, partitions, reasons of fixed lists: none comes from a record.
@@ -17,6 +18,7 @@ type metrics struct {
 	replays    *prometheus.CounterVec // outcome
 	retries    *prometheus.CounterVec // side
 	divided    *prometheus.CounterVec // cause
+	checks     *prometheus.CounterVec // outcome
 	batchRows  prometheus.Histogram
 	insertTime prometheus.Histogram
 }
@@ -35,7 +37,14 @@ const (
 	dividedBySize    = "size"
 )
 
-func newMetrics(r prometheus.Registerer, topics []string, status func() Status) *metrics {
+// Outcomes of a comparison of a partition.
+const (
+	checkComplete   = "complete"
+	checkIncomplete = "incomplete"
+	checkFailed     = "failed" // the store could not be asked
+)
+
+func newMetrics(r prometheus.Registerer, topics []string, status func() Status, proofs func() []proof.Proof) *metrics {
 	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "auditor", Subsystem: "ingest", Name: name, Help: help}, labels)
 		r.MustRegister(v)
@@ -56,6 +65,7 @@ func newMetrics(r prometheus.Registerer, topics []string, status func() Status) 
 		replays:    vec("replays_total", "Ranges compared with the store because they may have been sent before, by what was found.", "outcome"),
 		retries:    vec("retries_total", "Requests that failed and were made again, by side.", "side"),
 		divided:    vec("divided_batches_total", "Batches that the store refused and that were sent in parts, by cause.", "cause"),
+		checks:     vec("verify_checks_total", "Comparisons of a partition in the background, by what was found.", "outcome"),
 		batchRows:  histogram("batch_rows", "Events and rejects in a batch.", prometheus.ExponentialBuckets(1, 4, 10)),
 		insertTime: histogram("insert_seconds", "Time of one attempt to insert a batch.", prometheus.ExponentialBuckets(0.001, 2.5, 12)),
 	}
@@ -70,7 +80,10 @@ func newMetrics(r prometheus.Registerer, topics []string, status func() Status) 
 	for _, cause := range []string{dividedByContent, dividedBySize} {
 		m.divided.WithLabelValues(cause)
 	}
-	r.MustRegister(&statusCollector{status: status})
+	for _, outcome := range []string{checkComplete, checkIncomplete, checkFailed} {
+		m.checks.WithLabelValues(outcome)
+	}
+	r.MustRegister(&statusCollector{status: status}, &proofCollector{proofs: proofs})
 	return m
 }
 
@@ -116,5 +129,39 @@ func (c *statusCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	for _, reason := range Reasons {
 		gauge(stoppedDesc, float64(stopped[reason]), string(reason))
+	}
+}
+
+var (
+	verifiedDesc   = prometheus.NewDesc("auditor_ingest_verified_offset", "Offset of a partition before which all was compared: Kafka, the ledger and the tables.", []string{"topic", "partition"}, nil)
+	verifiedAtDesc = prometheus.NewDesc("auditor_ingest_verified_timestamp_seconds", "When a partition was last compared.", []string{"topic", "partition"}, nil)
+	missingDesc    = prometheus.NewDesc("auditor_ingest_missing", "Records of a partition of which rows are not in the tables.", []string{"topic", "partition"}, nil)
+	duplicatesDesc = prometheus.NewDesc("auditor_ingest_duplicates", "Rows of a partition that lie in the tables beside another of the same place.", []string{"topic", "partition"}, nil)
+	holesDesc      = prometheus.NewDesc("auditor_ingest_ledger_holes", "Offsets of a partition that the ledger does not cover, between others that it does.", []string{"topic", "partition"}, nil)
+)
+
+// proofCollector tells what is known of this process's partitions, so that one that was given up disappears.
+type proofCollector struct{ proofs func() []proof.Proof }
+
+// Describe names the metrics.
+func (c *proofCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{verifiedDesc, verifiedAtDesc, missingDesc, duplicatesDesc, holesDesc} {
+		out <- d
+	}
+}
+
+// Collect reads what is known.
+func (c *proofCollector) Collect(out chan<- prometheus.Metric) {
+	for _, p := range c.proofs() {
+		gauge := func(d *prometheus.Desc, v int64) {
+			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), p.Topic, itoa(p.Partition))
+		}
+		gauge(verifiedDesc, p.Next)
+		gauge(missingDesc, proof.Count(p.Troubles, proof.Missing))
+		gauge(duplicatesDesc, proof.Count(p.Troubles, proof.Doubled))
+		gauge(holesDesc, proof.Count(p.Troubles, proof.Hole))
+		if !p.Checked.IsZero() {
+			gauge(verifiedAtDesc, p.Checked.Unix())
+		}
 	}
 }

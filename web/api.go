@@ -16,6 +16,7 @@ import (
 	"auditor/event"
 	"auditor/event/finding"
 	"auditor/event/history"
+	"auditor/event/proof"
 	"auditor/event/view"
 
 	"github.com/labstack/echo/v4"
@@ -304,6 +305,25 @@ type apiPartition struct {
 	Newest    *time.Time `json:"newest"`
 	Lag       *int64     `json:"lag"` // null when no process has told
 	Problem   string     `json:"problem,omitempty"`
+	Proof     *apiProof  `json:"proof"` // null when it was not compared yet
+}
+
+// apiProof is what the last comparison of Kafka, the ledger and the tables came to.
+type apiProof struct {
+	First    int64           `json:"first_offset"`
+	Next     int64           `json:"next_offset"` // everything before it was compared
+	Checked  time.Time       `json:"checked"`
+	Missing  int64           `json:"missing"`
+	Doubled  int64           `json:"doubled"`
+	Holes    int64           `json:"holes"`
+	Lost     int64           `json:"lost"`
+	Troubles []proof.Trouble `json:"troubles"`
+}
+
+func apiProofOf(p proof.Proof) *apiProof {
+	return &apiProof{First: p.First, Next: p.Next, Checked: p.Checked, Missing: proof.Count(p.Troubles, proof.Missing),
+		Doubled: proof.Count(p.Troubles, proof.Doubled), Holes: proof.Count(p.Troubles, proof.Hole), Lost: proof.Count(p.Troubles, proof.Lost),
+		Troubles: append([]proof.Trouble{}, p.Troubles...)}
 }
 
 type apiCount struct {
@@ -340,6 +360,16 @@ func (s *Server) apiStatus(c echo.Context) error {
 		return err
 	}
 	partitions = withLag(partitions, read)
+	proofs, err := s.proofs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range proofs {
+		i := slices.IndexFunc(partitions, func(a apiPartition) bool { return a.Topic == p.Topic && a.Partition == p.Partition })
+		if i >= 0 {
+			partitions[i].Proof = apiProofOf(p)
+		}
+	}
 	tallies := []apiCount{}
 	for _, n := range counts {
 		tallies = append(tallies, apiCount{n.Rule, n.Severity, n.State, n.Count})

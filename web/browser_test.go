@@ -19,7 +19,9 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"auditor/event"
 	"auditor/event/finding"
+	"auditor/event/proof"
 	"auditor/event/view"
 	"auditor/internal/require"
 	"auditor/queries"
@@ -236,6 +238,21 @@ func (s *site) findingOf(t *testing.T, filter view.FindingFilter) finding.Findin
 
 func keyPath(key string) string { return "/keys?key=" + url.QueryEscape(key) }
 
+// prove stores what comparing the partitions came to.
+func (s *site) prove(t *testing.T, troubles ...proof.Trouble) {
+	t.Helper()
+	checked := time.Now().Add(-20 * time.Second)
+	var all []proof.Proof
+	for p, next := range []int64{9000, 2} {
+		all = append(all, proof.Proof{PartitionID: event.PartitionID{Topic: "task-events", Partition: int32(p)}, Next: next, Newest: s.now, Checked: checked,
+			Passed: checked.Add(-5 * time.Hour)})
+	}
+	all[0].Troubles = troubles
+	if err := s.store.SaveProofs(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Every page in both themes and on a phone: a picture for people, and for the test no complaint and nothing wider than
 // the screen.
 func TestPagesInABrowser(t *testing.T) {
@@ -247,6 +264,7 @@ func TestPagesInABrowser(t *testing.T) {
 	if !strings.Contains(empty, "Nothing was done twice") {
 		t.Errorf("the first page of an empty store says %q", empty)
 	}
+	s.prove(t)
 	// What happens is shown without a reload, for the page asks by itself.
 	scene := newScene(now)
 	scene.store(t, s.store)
@@ -257,7 +275,7 @@ func TestPagesInABrowser(t *testing.T) {
 	scene.store(t, s.store)
 	b.run(t, chromedp.Navigate(s.url+"/"))
 	b.until(t, `/6 effects beyond the first.*14 open findings/.test(document.querySelector("h1").textContent)`)
-	pages := []struct{ name, path string }{
+	pages := []picture{
 		{"now", "/"},
 		{"findings", "/findings"},
 		{"finding-worker-lost", "/findings/" + s.finding(t, "receipt:9", "repeated_effect").ID},
@@ -280,6 +298,22 @@ func TestPagesInABrowser(t *testing.T) {
 		{"evidence", "/evidence"},
 		{"not-found", "/keys?key=unknown"},
 	}
+	photograph(t, b, s, pages)
+	s.prove(t, proof.Trouble{Kind: proof.Missing, Span: proof.Span{First: 1204, Last: 1206}, Count: 3, Exact: true},
+		proof.Trouble{Kind: proof.Missing, Span: proof.Span{First: 2000, Last: 2010}, Count: 1, Among: []proof.Span{{First: 2000, Last: 2000}, {First: 2010, Last: 2010}}},
+		proof.Trouble{Kind: proof.Doubled, Span: proof.Span{First: 77, Last: 77}, Count: 1, Exact: true},
+		proof.Trouble{Kind: proof.Lost, Span: proof.Span{First: 5, Last: 9}, Count: 5, Exact: true, Time: now})
+	b.run(t, chromedp.Navigate(s.url+"/evidence"))
+	b.until(t, `/evidence is missing: 4 records/.test(document.querySelector("#evidence").textContent)`)
+	photograph(t, b, s, []picture{{"now-incomplete", "/"}, {"evidence-incomplete", "/evidence"}})
+}
+
+// picture is a page to be looked at.
+type picture struct{ name, path string }
+
+// photograph shows each page in each look.
+func photograph(t *testing.T, b *browser, s *site, pages []picture) {
+	t.Helper()
 	dir := artifacts(t)
 	for _, l := range looks {
 		for _, p := range pages {

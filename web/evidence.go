@@ -21,6 +21,8 @@ import (
 type evidenceView struct {
 	Sentence   []phrase
 	Partitions []partitionRow
+	Proof      phrase
+	Proofs     []proofRow
 	Reasons    []phrase
 	Rejects    []rejectRow
 	More       string
@@ -73,7 +75,12 @@ func (s *Server) evidencePage(ctx context.Context, r request) (document, error) 
 	if err != nil {
 		return document{}, err
 	}
-	v := evidenceView{Unheard: len(partitions) == 0, Partitions: s.partitionRows(ledger, partitions)}
+	proofs, err := s.proofs(ctx)
+	if err != nil {
+		return document{}, err
+	}
+	sum := s.proofOf(proofs, partitions)
+	v := evidenceView{Unheard: len(partitions) == 0, Partitions: s.partitionRows(ledger, partitions), Proof: s.proofSentence(sum), Proofs: s.proofRows(proofs)}
 	rejected := 0
 	byReason := map[event.Reason]int{}
 	for _, c := range counts {
@@ -91,12 +98,12 @@ func (s *Server) evidencePage(ctx context.Context, r request) (document, error) 
 	if len(rejects) == filter.Limit {
 		v.More = with(r.query, "/evidence", "cursor", rejectCursor(rejects[len(rejects)-1].Reject))
 	}
-	v.Sentence = s.evidenceSentence(ledger, partitions, rejected)
+	v.Sentence = s.evidenceSentence(ledger, partitions, sum, rejected)
 	return document{Title: "Evidence", Section: "evidence", Page: "evidence", View: v}, nil
 }
 
 // evidenceSentence says whether all that Kafka holds is in the store.
-func (s *Server) evidenceSentence(ledger []view.Ledger, partitions []view.Partition, rejected int) []phrase {
+func (s *Server) evidenceSentence(ledger []view.Ledger, partitions []view.Partition, proof proofSum, rejected int) []phrase {
 	var missing, lag int64
 	for _, l := range ledger {
 		missing += l.Missing
@@ -110,8 +117,12 @@ func (s *Server) evidenceSentence(ledger []view.Ledger, partitions []view.Partit
 	}
 	var out []phrase
 	switch {
-	case missing > 0:
-		out = []phrase{{Text: plural(int(missing), "record") + " of Kafka are not in the store.", Tone: "warn"}}
+	case missing+proof.missing > 0:
+		out = []phrase{{Text: plural(int(max(missing, proof.missing)), "record") + " of Kafka are not in the store.", Tone: "warn", Href: "#proof"}}
+	case proof.holes > 0:
+		out = []phrase{{Text: "The ledger does not cover " + plural(int(proof.holes), "offset") + ".", Tone: "warn", Href: "#proof"}}
+	case proof.doubled > 0:
+		out = []phrase{{Text: "Everything that was read is in the store, but " + plural(int(proof.doubled), "row") + " of it twice.", Tone: "warn", Href: "#proof"}}
 	case len(ledger) == 0:
 		out = []phrase{{Text: "Nothing has been read from Kafka yet."}}
 	case lag > 0:

@@ -14,6 +14,7 @@ import (
 	"auditor/event"
 	"auditor/event/finding"
 	"auditor/event/history"
+	"auditor/event/proof"
 	"auditor/event/reject"
 	"auditor/event/view"
 	"auditor/web"
@@ -32,6 +33,7 @@ type fake struct {
 	hits     []view.Hit
 	ledger   []view.Ledger
 	progress []view.Partition
+	proofs   []proof.Proof
 	rejects  []reject.Reject
 	list     view.RejectList // the last page of them asked for
 	workers  []view.Worker
@@ -141,6 +143,10 @@ func (f *fake) Workers(ctx context.Context, _ int) ([]view.Worker, error) {
 
 func (f *fake) Ledger(ctx context.Context, _ time.Time) ([]view.Ledger, error) {
 	return f.ledger, f.ask(ctx)
+}
+
+func (f *fake) Proofs(ctx context.Context) ([]proof.Proof, error) {
+	return f.proofs, f.ask(ctx)
 }
 
 func (f *fake) Progress(ctx context.Context) ([]view.Partition, error) {

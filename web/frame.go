@@ -113,14 +113,20 @@ func (s *Server) evidence(ctx context.Context) evidenceLine {
 			newest = l.KafkaTime
 		}
 	}
-	if missing > 0 {
-		return evidenceLine{Text: fmt.Sprintf("evidence is missing: %s", plural(int(missing), "record")), Tone: "warn"}
-	}
+	proofs, failed := s.proofs(ctx)
 	partitions, err := s.partitions(ctx)
-	if err != nil {
+	if failed != nil || err != nil {
 		return evidenceLine{Text: "evidence cannot be read: the store does not answer", Tone: "warn"}
 	}
-	if len(partitions) > 0 {
+	sum := s.proofOf(proofs, partitions)
+	switch {
+	case missing+sum.missing > 0: // the ledger tells at once what it does not cover, which a comparison finds a little later
+		return evidenceLine{Text: fmt.Sprintf("evidence is missing: %s", plural(int(max(missing, sum.missing)), "record")), Tone: "warn"}
+	case sum.holes > 0:
+		return evidenceLine{Text: fmt.Sprintf("evidence is not proven: the ledger lacks %s", plural(int(sum.holes), "offset")), Tone: "warn"}
+	case sum.doubled > 0:
+		return evidenceLine{Text: fmt.Sprintf("evidence is stored twice: %s", plural(int(sum.doubled), "row")), Tone: "warn"}
+	case len(partitions) > 0:
 		return s.ingestLine(partitions)
 	}
 	if newest.IsZero() {

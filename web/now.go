@@ -93,7 +93,7 @@ func (s *Server) nowPage(ctx context.Context, r request) (document, error) {
 	}
 	v := nowView{
 		Findings: s.findingRows(f.open.Items), More: f.open.Total - len(f.open.Items), Rules: s.ruleRows(f.counts),
-		Figures:  []figure{s.effectsFigure(f), s.retriesFigure(f), s.stuckFigure(f), s.eventsFigure(f), s.lagFigure(ctx)},
+		Figures:  []figure{s.effectsFigure(f), s.retriesFigure(f), s.stuckFigure(f), s.eventsFigure(f), s.lagFigure(ctx), s.proofFigure(ctx)},
 		Sentence: s.nowSentence(f), Calm: f.open.Total == 0,
 	}
 	for _, w := range windows {

@@ -7,6 +7,7 @@ import (
 	"auditor/event"
 	"auditor/event/finding"
 	"auditor/event/history"
+	"auditor/event/proof"
 	"auditor/event/reject"
 	"auditor/event/view"
 )
@@ -61,6 +62,8 @@ type Figures interface {
 	Ledger(ctx context.Context, from time.Time) ([]view.Ledger, error)
 	// Progress gives where ingest stands in each partition, in order, as the process that reads it told last.
 	Progress(ctx context.Context) ([]view.Partition, error)
+	// Proofs gives what is known of each partition from comparing Kafka, the ledger and the tables.
+	Proofs(ctx context.Context) ([]proof.Proof, error)
 }
 
 // Rejects holds what could not be read as an event, and what became of it.

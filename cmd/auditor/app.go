@@ -265,6 +265,7 @@ func (a *app) startWork(context.Context) error {
 			return err
 		}
 		a.ingester.Tell(a.store)
+		a.ingester.Prove(a.store)
 		work = append(work, a.ingester.Run)
 	}
 	if a.has(roleRules) {
