@@ -23,7 +23,8 @@ import (
 // The token alone would be no proof. ClickHouse notes it a moment before the rows that it stands for are in place, and
 // those of a table before those of the tables derived from it: killed in between, it drops the block when it comes again.
 // So a batch that may have been sent before (any after an error, and the first of a partition that this process sends) is
-// looked for once it was sent, what is missing is written without a token, and what is derived from it is derived anew.
+// looked for once it was sent, what is missing is written without a token, and what is derived from it is derived anew. Not so
+// an unconfirmed one: what is missing of it comes again, under another token.
 func (s *Store) InsertBatch(ctx context.Context, b event.Batch) error {
 	token, suffix, doubtful := b.Token(), "", s.doubts.about(&b)
 	if b.Supplement { // the range's own tokens are spent on other rows
@@ -39,13 +40,13 @@ func (s *Store) InsertBatch(ctx context.Context, b event.Batch) error {
 	if err := s.insert(ctx, "rejects", token+":rejects"+suffix, rejectBlock(rejects)); err != nil {
 		return err
 	}
+	if b.Unconfirmed { // what its token keeps out follows under another one
+		return nil
+	}
 	if doubtful {
 		if err := s.fill(ctx, &b); err != nil {
 			return err
 		}
-	}
-	if b.Unconfirmed {
-		return nil
 	}
 	if doubtful && len(b.Events)+b.StoredEvents > 0 {
 		if err := s.derive(ctx, &b); err != nil {

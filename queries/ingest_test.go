@@ -219,6 +219,40 @@ func TestUnconfirmedBatchIsNotInTheLedger(t *testing.T) {
 	}
 }
 
+// Of the parts of a range that was divided the first takes the range's token. The others must wait for their own: what is
+// written without a token has no protection when it has no answer, and arrives after it was sent again.
+func TestPartThatTheTokenOfItsRangeKeepsOut(t *testing.T) {
+	s, b := newStore(t), mixedBatch(20)
+	b.Rejects = nil
+	part := func(from, to int) event.Batch {
+		p := b
+		p.Events, p.First, p.Last, p.Records = b.Events[from:to], b.Events[from].Offset, b.Events[to-1].Offset, to-from
+		return p
+	}
+	for _, step := range []struct {
+		name   string
+		part   event.Batch
+		within bool
+		want   uint64
+	}{
+		{"the first, as the range", part(0, 10), true, 10},
+		{"the second, as the range", part(10, 20), true, 10},
+		{"the second", part(10, 20), false, 20},
+		{"the second, late", part(10, 20), false, 20},
+		{"all, late", b, false, 20},
+	} {
+		if step.within {
+			step.part.Within, step.part.Unconfirmed = &event.Range{First: b.First, Last: b.Last}, true
+		}
+		if err := s.InsertBatch(t.Context(), step.part); err != nil {
+			t.Fatal(err)
+		}
+		if n := number(t, s, "SELECT count() FROM events"); n != step.want {
+			t.Errorf("%s: %d rows, want %d", step.name, n, step.want)
+		}
+	}
+}
+
 func TestPresentTellsWhatIsMissing(t *testing.T) {
 	s, b := newStore(t), mixedBatch(10)
 	stored, err := s.Present(t.Context(), b.Topic, 0, b.First, b.Last)
