@@ -207,7 +207,7 @@ const createsDatabase = "GRANT CREATE DATABASE"
 // for migrations, which a person with these rights may run instead.
 func (c Config) Grants() (always, migrate []string) {
 	user := " TO `" + strings.NewReplacer("\\", "\\\\", "`", "\\`").Replace(c.Username) + "`"
-	always = []string{"GRANT SELECT, INSERT, ALTER UPDATE ON " + c.Database + ".*" + user} // ALTER UPDATE: to purge rejects
+	always = []string{"GRANT SELECT, INSERT, ALTER UPDATE, ALTER DELETE ON " + c.Database + ".*" + user} // to purge rejects; to join old rows of the ledger
 	migrate = []string{
 		createsDatabase + " ON " + c.Database + ".*" + user,
 		"GRANT CREATE TABLE, CREATE VIEW, ALTER TABLE ON " + c.Database + ".*" + user,

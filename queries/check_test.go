@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"auditor/embedded/clickhouse/testserver"
+	"auditor/event"
 	"auditor/internal/access"
 )
 
@@ -25,11 +26,11 @@ const someUsers = `<profiles><default/>
 	<reader><password>reader</password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>
 		<grants><query>GRANT SELECT ON auditor.*</query></grants></reader>
 	<writer><password>writer</password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>
-		<grants><query>GRANT SELECT, INSERT, ALTER UPDATE ON auditor.*</query></grants></writer>
+		<grants><query>GRANT SELECT, INSERT, ALTER UPDATE, ALTER DELETE ON auditor.*</query></grants></writer>
 	<migrating><password>migrating</password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>
-		<grants><query>GRANT SELECT, INSERT, ALTER UPDATE ON fresh.*</query></grants></migrating>
+		<grants><query>GRANT SELECT, INSERT, ALTER UPDATE, ALTER DELETE ON fresh.*</query></grants></migrating>
 	<guest><password>guest</password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>
-		<grants><query>GRANT SELECT, INSERT, ALTER UPDATE, CREATE TABLE, CREATE VIEW, ALTER TABLE ON made.*</query><query>GRANT TABLE ENGINE ON *</query></grants></guest>
+		<grants><query>GRANT SELECT, INSERT, ALTER UPDATE, ALTER DELETE, CREATE TABLE, CREATE VIEW, ALTER TABLE ON made.*</query><query>GRANT TABLE ENGINE ON *</query></grants></guest>
 	<auditor><password>auditor</password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>
 		<grants>GRANTS</grants></auditor>
 </users>`
@@ -132,12 +133,16 @@ func TestCheckOfOneServer(t *testing.T) {
 		}
 	})
 	t.Run("rights", func(t *testing.T) {
-		wantErrors(t, as("reader").Check(t.Context()), "the user reader lacks rights: GRANT SELECT, INSERT, ALTER UPDATE ON auditor.* TO `reader`")
+		wantErrors(t, as("reader").Check(t.Context()), "the user reader lacks rights: GRANT SELECT, INSERT, ALTER UPDATE, ALTER DELETE ON auditor.* TO `reader`")
 		if err := as("writer").Check(t.Context()); err != nil { // nothing is left to migrate
 			t.Error(err)
 		}
+		of := event.PartitionID{Topic: "task-events"}
+		if err := as("writer").JoinLedger(t.Context(), of, []event.Covered{{First: 0, Last: 100, Records: 10, Events: 10}}); err != nil {
+			t.Error(err)
+		}
 		fresh := as("writer", func(c *Config) { c.Database = "fresh" })
-		wantErrors(t, fresh.Check(t.Context()), "GRANT SELECT, INSERT, ALTER UPDATE ON fresh.* TO `writer`")
+		wantErrors(t, fresh.Check(t.Context()), "GRANT SELECT, INSERT, ALTER UPDATE, ALTER DELETE ON fresh.* TO `writer`")
 		migrating := as("migrating", func(c *Config) { c.Database = "fresh" })
 		wantErrors(t, migrating.Check(t.Context()), "GRANT CREATE DATABASE ON fresh.* TO `migrating`; GRANT CREATE TABLE, CREATE VIEW, ALTER TABLE ON fresh.* TO `migrating`; GRANT TABLE ENGINE ON * TO `migrating`")
 	})
