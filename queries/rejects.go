@@ -245,14 +245,42 @@ func (s *Store) Arrived(ctx context.Context, to event.Position, ids []string) (i
 	return 0, false, nil
 }
 
-// StoredAt tells what the store has of the record at an offset.
-func (s *Store) StoredAt(ctx context.Context, at event.Position) (event.Stored, error) {
-	events, err := s.places(ctx, "store/present_events", at.Topic, at.Partition, at.Offset, at.Offset)
-	if err != nil {
-		return event.Stored{}, err
+// RejectFates gives what the store knows of a reject's replays that were sent or may have been, in order.
+func (p *Pages) RejectFates(ctx context.Context, r reject.Reject) ([]reject.Fate, error) {
+	var fates []reject.Fate
+	first := func(statement string, at event.Position) (*event.Position, error) {
+		found, err := p.store.places(ctx, statement, at.Topic, at.Partition, at.Offset, at.Offset)
+		if err != nil || len(found) == 0 {
+			return nil, err
+		}
+		return &found[0], nil
 	}
-	rejects, err := s.places(ctx, "store/present_rejects", at.Topic, at.Partition, at.Offset, at.Offset)
-	return event.Stored{Events: events, Rejects: rejects}, err
+	for _, e := range r.Log {
+		if e.Action != reject.Sent {
+			continue
+		}
+		fate := reject.Fate{Attempt: e.Attempt}
+		var err error
+		if fate.Event, err = first("store/present_events", e.To); err != nil {
+			return nil, err
+		}
+		if fate.Reject, err = first("store/present_rejects", e.To); err != nil {
+			return nil, err
+		}
+		fates = append(fates, fate)
+	}
+	for _, e := range r.Unsettled() {
+		offset, ok, err := p.store.Arrived(ctx, e.To, e.EventIDs)
+		if err != nil {
+			return nil, err
+		}
+		fate := reject.Fate{Attempt: e.Attempt}
+		if ok {
+			fate.Event = &event.Position{Topic: e.To.Topic, Partition: e.To.Partition, Offset: offset}
+		}
+		fates = append(fates, fate)
+	}
+	return fates, nil
 }
 
 // purgedAtOnce is how many rejects one change of the table names.

@@ -399,3 +399,31 @@ func TestLongPurgeIsWaitedFor(t *testing.T) {
 		t.Errorf("a purge that takes longer than anybody waits: %v", err)
 	}
 }
+
+func TestRejectFates(t *testing.T) {
+	s := newStore(t)
+	insertBatch(t, s, aBatch(anEvent(10), anEvent(11)))
+	b := rejectBatch(0, 12, 1)
+	insertBatch(t, s, b)
+	entry := func(attempt string, action reject.Action, offset int64, ids ...string) reject.Entry {
+		return reject.Entry{Attempt: attempt, Action: action, To: event.Position{Topic: "task-events", Offset: offset}, EventIDs: ids}
+	}
+	fates, err := s.Pages().RejectFates(t.Context(), reject.Reject{Log: []reject.Entry{
+		entry("stored", reject.Sent, 10), entry("again", reject.Sent, 12), entry("not yet", reject.Sent, 13), entry("failed", reject.Intended, 0, "e10"), entry("failed", reject.NotSent, 0),
+		entry("arrived", reject.Intended, 5, "e11"), entry("lost", reject.Intended, 11, "e10"),
+	}})
+	var got []string
+	for _, f := range fates {
+		line := f.Attempt
+		if f.Event != nil {
+			line += fmt.Sprint(" event ", f.Event.Offset)
+		}
+		if f.Reject != nil {
+			line += fmt.Sprint(" reject ", f.Reject.Offset)
+		}
+		got = append(got, line)
+	}
+	if diff := gocmp.Diff([]string{"stored event 10", "again reject 12", "not yet", "arrived event 11", "lost"}, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+}

@@ -99,19 +99,14 @@ func (s *Server) apiFinding(c echo.Context) error {
 	return c.JSON(http.StatusOK, f)
 }
 
-// apiState changes a finding's state and answers with the finding.
-func (s *Server) apiState(c echo.Context) error {
+// readBody reads the one JSON object of a request, strictly.
+func readBody(c echo.Context, into any) error {
 	if kind := c.Request().Header.Get("Content-Type"); !slices.Contains([]string{"application/json", "application/json; charset=utf-8"}, kind) {
 		return &problem{Status: http.StatusUnsupportedMediaType, Title: "Not understood", Message: "Content-Type: must be application/json"}
 	}
-	var asked struct {
-		State string `json:"state"`
-		By    string `json:"by"`
-		Note  string `json:"note"`
-	}
 	decoder := json.NewDecoder(c.Request().Body)
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&asked); err != nil {
+	if err := decoder.Decode(into); err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
 			return err
@@ -120,6 +115,19 @@ func (s *Server) apiState(c echo.Context) error {
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return badRequest("body: must be one JSON object")
+	}
+	return nil
+}
+
+// apiState changes a finding's state and answers with the finding.
+func (s *Server) apiState(c echo.Context) error {
+	var asked struct {
+		State string `json:"state"`
+		By    string `json:"by"`
+		Note  string `json:"note"`
+	}
+	if err := readBody(c, &asked); err != nil {
+		return err
 	}
 	if asked.By == "" {
 		asked.By = "api"
@@ -244,52 +252,6 @@ func (s *Server) apiEvents(c echo.Context) error {
 		list = append(list, apiEvent{&events[i]})
 	}
 	return c.JSON(http.StatusOK, items[apiEvent]{Items: list})
-}
-
-// apiReject is a record that could not be read.
-type apiReject struct {
-	Topic     string       `json:"topic"`
-	Partition int32        `json:"partition"`
-	Offset    int64        `json:"offset"`
-	Index     int32        `json:"index"`
-	Time      time.Time    `json:"time"`
-	Reason    event.Reason `json:"reason"`
-	Detail    string       `json:"detail"`
-	Key       []byte       `json:"key"`  // base64, its beginning
-	Raw       []byte       `json:"raw"`  // base64, its beginning
-	Size      int          `json:"size"` // bytes of the whole
-}
-
-// rawAnswered is how many bytes of a rejected record the API gives.
-const rawAnswered = 64 << 10
-
-func (s *Server) apiRejects(c echo.Context) error {
-	if err := known(c, "reason", "cursor", "limit"); err != nil {
-		return err
-	}
-	limit, err := limitOf(c, s.config.PageSize)
-	if err != nil {
-		return err
-	}
-	filter, err := rejectFilter(c.QueryParams(), limit)
-	if err != nil {
-		return err
-	}
-	filter.RawLimit = rawAnswered
-	ctx, cancel := s.within(c)
-	defer cancel()
-	rejects, err := s.store.Rejects(ctx, filter)
-	if err != nil {
-		return err
-	}
-	answer := items[apiReject]{Items: []apiReject{}}
-	for _, r := range rejects {
-		answer.Items = append(answer.Items, apiReject{r.Topic, r.Partition, r.Offset, r.Index, r.KafkaTime, r.Reason, r.Detail, r.Key, r.Raw, r.Size})
-	}
-	if len(rejects) == limit {
-		answer.NextCursor = rejectCursor(rejects[limit-1].Reject)
-	}
-	return c.JSON(http.StatusOK, answer)
 }
 
 // apiPartition is where the evidence of one partition stands.

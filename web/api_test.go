@@ -43,7 +43,7 @@ func TestAPIRefusesWhatItDoesNotKnow(t *testing.T) {
 		"/api/v1/findings?ruel=a": "ruel", "/api/v1/findings?state=gone": "state", "/api/v1/findings?severity=x": "severity", "/api/v1/findings?limit=0": "limit",
 		"/api/v1/findings?limit=501": "limit", "/api/v1/findings?limit=x": "limit", "/api/v1/findings?rule=a&rule=b": "rule", "/api/v1/findings?cursor=bad": "cursor",
 		"/api/v1/findings?sort=x": "sort", "/api/v1/findings?since=yesterday": "since", "/api/v1/keys": "business_key", "/api/v1/keys?key=a": "key",
-		"/api/v1/events": "task_id", "/api/v1/events?task_id=a&business_key=b": "task_id", "/api/v1/rejects?cursor=x": "cursor", "/api/v1/rejects?before=x": "before: no such parameter; known here are reason, cursor, limit",
+		"/api/v1/events": "task_id", "/api/v1/events?task_id=a&business_key=b": "task_id", "/api/v1/rejects?cursor=x": "cursor", "/api/v1/rejects?before=x": "before: no such parameter; known here are topic, partition, reason, state, since, until, cursor, limit",
 		"/api/v1/status?x=1": "x: no such parameter; this call takes none",
 	} {
 		a := call(t, server, "GET", path, "")

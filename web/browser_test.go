@@ -198,7 +198,7 @@ func newSite(t *testing.T, now time.Time) *site {
 	s := &site{store: querytest.Store(t), now: now}
 	config := web.DefaultConfig()
 	config.Refresh = time.Second
-	server, err := web.New(config, s.store.Pages(), web.Options{Version: "test", IngestStatus: func() []view.Partition {
+	server, err := web.New(config, s.store.Pages(), web.Options{Version: "test", Replayer: newSender(t, s.store), IngestStatus: func() []view.Partition {
 		checked := time.Now()
 		return []view.Partition{
 			{Topic: "task-events", Partition: 0, Next: 9000, End: 9000, Newest: checked, Checked: checked},

@@ -4,16 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
-	"unicode/utf8"
 
-	"auditor/event"
-	"auditor/event/reject"
 	"auditor/event/view"
 )
 
@@ -23,10 +16,8 @@ type evidenceView struct {
 	Partitions []partitionRow
 	Proof      phrase
 	Proofs     []proofRow
-	Reasons    []phrase
-	Rejects    []rejectRow
-	More       string
-	Unheard    bool // no process has told how far it has read
+	Rejects    []rejectFigure // by reason
+	Unheard    bool           // no process has told how far it has read
 }
 
 type partitionRow struct {
@@ -44,30 +35,12 @@ type partitionRow struct {
 	Problem  string
 }
 
-type rejectRow struct {
-	Place  string
-	When   when
-	Reason string
-	Detail string
-	Raw    string
-	Size   string
-}
-
-func (s *Server) evidencePage(ctx context.Context, r request) (document, error) {
+func (s *Server) evidencePage(ctx context.Context, _ request) (document, error) {
 	ledger, err := s.ledger(ctx)
 	if err != nil {
 		return document{}, err
 	}
-	filter, err := rejectFilter(r.query, s.config.PageSize)
-	if err != nil {
-		return document{}, err
-	}
-	filter.RawLimit = rawShown
-	rejects, err := s.store.Rejects(ctx, filter)
-	if err != nil {
-		return document{}, err
-	}
-	counts, err := s.store.RejectCounts(ctx, view.RejectFilter{})
+	rejects, rejected, err := s.rejectFigures(ctx)
 	if err != nil {
 		return document{}, err
 	}
@@ -80,24 +53,7 @@ func (s *Server) evidencePage(ctx context.Context, r request) (document, error) 
 		return document{}, err
 	}
 	sum := s.proofOf(proofs, partitions)
-	v := evidenceView{Unheard: len(partitions) == 0, Partitions: s.partitionRows(ledger, partitions), Proof: s.proofSentence(sum), Proofs: s.proofRows(proofs)}
-	rejected := 0
-	byReason := map[event.Reason]int{}
-	for _, c := range counts {
-		rejected += c.Count
-		byReason[c.Reason] += c.Count
-	}
-	for _, reason := range slices.SortedFunc(maps.Keys(byReason), func(a, b event.Reason) int {
-		return cmp.Or(cmp.Compare(byReason[b], byReason[a]), cmp.Compare(a, b))
-	}) {
-		v.Reasons = append(v.Reasons, phrase{Text: plain(string(reason)) + " " + number(byReason[reason]), Href: "/evidence?" + url.Values{"reason": {string(reason)}}.Encode()})
-	}
-	for _, reject := range rejects {
-		v.Rejects = append(v.Rejects, s.rejectRow(reject))
-	}
-	if len(rejects) == filter.Limit {
-		v.More = with(r.query, "/evidence", "cursor", rejectCursor(rejects[len(rejects)-1].Reject))
-	}
+	v := evidenceView{Unheard: len(partitions) == 0, Partitions: s.partitionRows(ledger, partitions), Proof: s.proofSentence(sum), Proofs: s.proofRows(proofs), Rejects: rejects}
 	v.Sentence = s.evidenceSentence(ledger, partitions, sum, rejected)
 	return document{Title: "Evidence", Section: "evidence", Page: "evidence", View: v}, nil
 }
@@ -108,7 +64,7 @@ func (s *Server) evidenceSentence(ledger []view.Ledger, partitions []view.Partit
 	for _, l := range ledger {
 		missing += l.Missing
 	}
-	unread := phrase{Text: plural(rejected, "record") + " could not be read as an event.", Href: "#rejects"}
+	unread := phrase{Text: plural(rejected, "record") + " could not be read as an event.", Href: "/rejects?state=any"}
 	for _, p := range partitions {
 		lag += p.Lag
 		if p.Problem != "" {
@@ -186,66 +142,4 @@ func (s *Server) partitionRows(ledger []view.Ledger, partitions []view.Partition
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-// rawShown is how many bytes of a rejected record a page shows; the API gives all.
-const rawShown = 4 << 10
-
-func (s *Server) rejectRow(r reject.Reject) rejectRow {
-	text := string(r.Raw)
-	if !utf8.ValidString(text) {
-		text = strings.ToValidUTF8(text, "\ufffd")
-	}
-	return rejectRow{
-		Place: fmt.Sprintf("%s/%d @ %d", r.Topic, r.Partition, r.Offset), When: s.when(r.KafkaTime),
-		Reason: plain(string(r.Reason)), Detail: r.Detail, Raw: visibleText(text), Size: plural(r.Size, "byte"),
-	}
-}
-
-// visibleText is visible, but for line breaks and tabs, which a block of text shows by itself.
-func visibleText(s string) string {
-	lines := strings.Split(s, "\n")
-	for i, line := range lines {
-		parts := strings.Split(line, "\t")
-		for j, part := range parts {
-			parts[j] = visible(part)
-		}
-		lines[i] = strings.Join(parts, "\t")
-	}
-	return strings.Join(lines, "\n")
-}
-
-// rejectCursor names a reject's place in the list of rejects.
-func rejectCursor(r event.Reject) string {
-	return rejectCursorAt(view.Position{KafkaTime: r.KafkaTime, Position: r.Position})
-}
-
-func rejectCursorAt(p view.Position) string {
-	return fmt.Sprintf("%d.%d.%d.%d.%s", p.KafkaTime.UnixMilli(), p.Partition, p.Offset, p.Index, p.Topic)
-}
-
-func rejectFilter(q url.Values, limit int) (view.RejectList, error) {
-	f := view.RejectList{Limit: limit}
-	if reason := q.Get("reason"); reason != "" {
-		f.Reasons = []event.Reason{event.Reason(reason)}
-	}
-	text := q.Get("cursor")
-	if text == "" {
-		return f, nil
-	}
-	parts := strings.SplitN(text, ".", 5)
-	if len(parts) != 5 {
-		return f, badRequest("cursor: not one that was given out for this list")
-	}
-	var numbers [4]int64
-	for i := range numbers {
-		n, err := strconv.ParseInt(parts[i], 10, 64)
-		if err != nil || i != 0 && i != 2 && int64(int32(n)) != n {
-			return f, badRequest("cursor: not one that was given out for this list")
-		}
-		numbers[i] = n
-	}
-	f.Before = view.Position{KafkaTime: time.UnixMilli(numbers[0]).UTC(),
-		Position: event.Position{Topic: parts[4], Partition: int32(numbers[1]), Offset: numbers[2], Index: int32(numbers[3])}}
-	return f, nil
 }

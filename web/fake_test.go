@@ -35,6 +35,7 @@ type fake struct {
 	progress []view.Partition
 	proofs   []proof.Proof
 	rejects  []reject.Reject
+	fates    []reject.Fate
 	list     view.RejectList // the last page of them asked for
 	workers  []view.Worker
 	asked    int
@@ -189,6 +190,10 @@ func (f *fake) Reject(ctx context.Context, at event.Position) (reject.Reject, er
 		}
 	}
 	return reject.Reject{}, view.ErrNotFound
+}
+
+func (f *fake) RejectFates(ctx context.Context, _ reject.Reject) ([]reject.Fate, error) {
+	return f.fates, f.ask(ctx)
 }
 
 func (f *fake) PurgeReject(ctx context.Context, at event.Position, by, note string) error {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -252,19 +253,26 @@ const (
 
 // changeOf checks a change of state that was asked for.
 func (s *Server) changeOf(id, state, by, note string) (finding.Change, error) {
-	by, note = strings.TrimSpace(by), strings.TrimSpace(note)
-	if by == "" {
-		by = "web"
-	}
-	switch {
-	case !slices.Contains(finding.States, finding.State(state)):
+	if !slices.Contains(finding.States, finding.State(state)) {
 		return finding.Change{}, badRequest(fmt.Sprintf("state: must be open, acknowledged or resolved, got %q", state))
-	case len(by) > longestBy || !utf8.ValidString(by):
-		return finding.Change{}, badRequest(fmt.Sprintf("by: must be at most %d bytes of UTF-8", longestBy))
-	case len(note) > longestNote || !utf8.ValidString(note):
-		return finding.Change{}, badRequest(fmt.Sprintf("note: must be at most %d bytes of UTF-8", longestNote))
+	}
+	by, note, err := whoAndWhy(by, note, "web")
+	if err != nil {
+		return finding.Change{}, err
 	}
 	return finding.Change{FindingID: id, Time: s.now().UTC(), To: finding.State(state), By: by, Note: note}, nil
+}
+
+// whoAndWhy checks what a person wrote beside a change: who, otherwise named by the way that the change came, and why.
+func whoAndWhy(by, note, otherwise string) (string, string, error) {
+	by, note = strings.TrimSpace(by), strings.TrimSpace(note)
+	switch {
+	case len(by) > longestBy || !utf8.ValidString(by):
+		return "", "", badRequest(fmt.Sprintf("by: must be at most %d bytes of UTF-8", longestBy))
+	case len(note) > longestNote || !utf8.ValidString(note):
+		return "", "", badRequest(fmt.Sprintf("note: must be at most %d bytes of UTF-8", longestNote))
+	}
+	return cmp.Or(by, otherwise), note, nil
 }
 
 // postState takes the form on a finding's page.

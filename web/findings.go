@@ -139,7 +139,7 @@ func (s *Server) filterOf(q url.Values, defaultState string) (view.FindingFilter
 		return f, badRequest(fmt.Sprintf("sort: must be severity, recent, oldest or effects, got %q", f.Order))
 	}
 	if since := q.Get("since"); since != "" {
-		at, err := s.sinceOf(since)
+		at, err := s.momentOf("since", since)
 		if err != nil {
 			return f, err
 		}
@@ -148,15 +148,15 @@ func (s *Server) filterOf(q url.Values, defaultState string) (view.FindingFilter
 	return f, nil
 }
 
-// sinceOf reads a moment: RFC 3339, or a length of time before now.
-func (s *Server) sinceOf(text string) (time.Time, error) {
+// momentOf reads a moment: RFC 3339, or a length of time before now.
+func (s *Server) momentOf(name, text string) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at, nil
 	}
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return s.now().Add(-d), nil
 	}
-	return time.Time{}, badRequest(fmt.Sprintf("since: must be a time such as 2026-01-31T14:00:00Z, or a length such as 24h, got %q", text))
+	return time.Time{}, badRequest(fmt.Sprintf("%s: must be a time such as 2026-01-31T14:00:00Z, or a length such as 24h, got %q", name, text))
 }
 
 func (s *Server) findingsPage(ctx context.Context, r request) (document, error) {

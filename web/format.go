@@ -130,3 +130,16 @@ type phrase struct {
 	Href string // what the text counts; empty when it counts nothing
 	Tone string // bad, warn, quiet, or empty
 }
+
+// visibleText is visible, but for line breaks and tabs, which a block of text shows by itself.
+func visibleText(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		parts := strings.Split(line, "\t")
+		for j, part := range parts {
+			parts[j] = visible(part)
+		}
+		lines[i] = strings.Join(parts, "\t")
+	}
+	return strings.Join(lines, "\n")
+}

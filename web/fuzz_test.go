@@ -2,10 +2,13 @@ package web
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"auditor/event/finding"
+	"auditor/event/reject"
 )
 
 func FuzzLocalPath(f *testing.F) {
@@ -62,14 +65,58 @@ func FuzzRejectCursor(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		filter, err := rejectFilter(url.Values{"cursor": {text}}, 10)
+		before, err := readRejectCursor(text)
 		if err != nil || text == "" {
 			return
 		}
-		before := filter.Before
 		again := rejectCursorAt(before)
-		if second, err := rejectFilter(url.Values{"cursor": {again}}, 10); err != nil || second.Before != before {
+		if second, err := readRejectCursor(again); err != nil || second != before {
 			t.Errorf("%q became %q: %v", text, again, err)
+		}
+	})
+}
+
+// Whatever a query of the list of rejects holds is refused in words, or becomes a filter that the store can take.
+func FuzzRejectList(f *testing.F) {
+	for _, seed := range []string{"state=open,unknown&reason=not_json", "state=waiting&since=1h&until=2026-01-01T00:00:00Z", "partition=-1", "partition=4294967296", "reason=,%00", "cursor=1.2.3.-1.t"} {
+		f.Add(seed)
+	}
+	server, err := New(DefaultConfig(), unused{}, Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, query string) {
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			return
+		}
+		list, err := server.rejectList(values, "any", 10)
+		if err != nil {
+			if p := problemOf(err); p.Status != 400 || p.Message == "" {
+				t.Errorf("%q: %v", query, err)
+			}
+			return
+		}
+		for _, state := range list.States {
+			if !slices.Contains(reject.States, state) {
+				t.Errorf("%q chooses the state %q", query, state)
+			}
+		}
+		if list.Partition != nil && *list.Partition < 0 {
+			t.Errorf("%q chooses partition %d", query, *list.Partition)
+		}
+		setRejectFilters(values)
+	})
+}
+
+// What a page takes for text can be shown and typed without a loss.
+func FuzzText(f *testing.F) {
+	for _, seed := range []string{"plain\n\ttext", "\x00", "\u202e", "half \xe2\x82", "\r\n", "\ufffd"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if isText(b) && utf8.Valid(b) && visibleText(string(b)) != string(b) {
+			t.Errorf("%q hides something", b)
 		}
 	})
 }

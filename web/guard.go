@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	bodyLimit    = 64 << 10 // of what a request may send: a state, a name and a note
+	bodyLimit    = 64 << 10 // of what a request may send: a state, a name and a note; replays carry a record
 	addressLimit = 32 << 10 // of a request's address: a business key, escaped
 )
 
@@ -48,7 +48,11 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 			return &problem{Status: http.StatusServiceUnavailable, Title: "Starting",
 				Message: "Waiting for ClickHouse, or bringing its tables up to date. Events wait in Kafka and nothing is lost; this page comes back by itself when it is done."}
 		}
-		r.Body = http.MaxBytesReader(c.Response(), r.Body, bodyLimit)
+		limit := int64(bodyLimit)
+		if strings.HasSuffix(c.Path(), "/rejects/:id/replay") {
+			limit = replayBody
+		}
+		r.Body = http.MaxBytesReader(c.Response(), r.Body, limit)
 		return next(c)
 	}
 }

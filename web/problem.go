@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -40,7 +41,7 @@ func problemOf(err error) *problem {
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &tooLarge):
-		return &problem{Status: http.StatusRequestEntityTooLarge, Title: "Too large", Message: "The request is larger than 64 KiB."}
+		return &problem{Status: http.StatusRequestEntityTooLarge, Title: "Too large", Message: fmt.Sprintf("The request is larger than %d KiB.", tooLarge.Limit>>10)}
 	case errors.Is(err, view.ErrNotFound):
 		return &problem{Status: http.StatusNotFound, Title: "Not found", Message: "The store holds nothing of that name."}
 	case errors.Is(err, view.ErrCursor):

@@ -76,6 +76,8 @@ type Rejects interface {
 	RejectRates(ctx context.Context, from time.Time, slot time.Duration) ([]view.RejectRate, error)
 	// Reject gives a reject whole, with its log, or view.ErrNotFound.
 	Reject(ctx context.Context, at event.Position) (reject.Reject, error)
+	// RejectFates gives what the store knows of a reject's replays that were sent or may have been.
+	RejectFates(ctx context.Context, r reject.Reject) ([]reject.Fate, error)
 	// PurgeReject deletes what a reject holds, once it has logged who asked for that.
 	PurgeReject(ctx context.Context, at event.Position, by, note string) error
 }

@@ -3,7 +3,7 @@
 // Pages are rendered on the server and complete without scripts; a small module in the browser asks for the same page
 // again every few seconds and mends what changed. What is read from the store is shared for a second between all who
 // ask for the same, so that many open tabs cost the store no more than one. Nothing here writes but the change of a
-// finding's state.
+// finding's state, and what people do with rejects.
 //
 // A Server is safe for concurrent use. It listens on nothing itself: the caller serves Handler, and calls Close after
 // its HTTP server has stopped.
@@ -35,6 +35,9 @@ type Options struct {
 	// Prepared is closed when the store can be asked. Until then every page and call says that the auditor is starting.
 	// nil: it can.
 	Prepared <-chan struct{}
+
+	// Replayer sends rejects through again. nil: this process has no Kafka to send to.
+	Replayer Replayer
 
 	Checks     []Check               // what readiness rests on
 	Registerer prometheus.Registerer // nil: the server's own metrics are not registered
@@ -119,6 +122,11 @@ func (s *Server) routes() *echo.Echo {
 	e.Match(read, "/tasks/id", s.page(s.taskIDPage))
 	e.Match(read, "/workers", s.page(s.workersPage))
 	e.Match(read, "/evidence", s.page(s.evidencePage))
+	e.Match(read, "/rejects", s.page(s.rejectsPage))
+	e.Match(read, "/rejects/:id", s.page(s.rejectPage))
+	e.Match(read, "/rejects/:id/raw", s.rawReject)
+	e.POST("/rejects/:id/replay", s.postReplay)
+	e.POST("/rejects/:id/purge", s.postPurge)
 	e.Match(read, "/search", s.searchPage)
 	e.POST("/theme", s.postTheme)
 	e.Match(read, "/static/:file", s.staticFile)
@@ -130,6 +138,10 @@ func (s *Server) routes() *echo.Echo {
 	api.Match(read, "/keys", s.apiKey)
 	api.Match(read, "/events", s.apiEvents)
 	api.Match(read, "/rejects", s.apiRejects)
+	api.Match(read, "/rejects/counts", s.apiRejectCounts)
+	api.Match(read, "/rejects/:id", s.apiReject)
+	api.POST("/rejects/:id/replay", s.apiReplay)
+	api.POST("/rejects/:id/purge", s.apiPurge)
 	api.Match(read, "/status", s.apiStatus)
 	api.Any("/*", func(echo.Context) error { return notFound("there is no such call; docs/api.md lists them") })
 

@@ -25,12 +25,13 @@ import (
 )
 
 var pages = []string{"/", "/?window=1h", "/findings", "/findings/0123456789abcdef01234567", "/keys?key=receipt:9", "/tasks", "/tasks/id?id=a1",
-	"/workers", "/evidence", "/search?q=receipt"}
+	"/workers", "/evidence", "/rejects", "/rejects/t:1:41:0", "/search?q=receipt"}
 
 func full() *fake {
 	return &fake{findings: []finding.Finding{twice("receipt:9")}, events: happened("receipt:9"),
 		ledger:  []view.Ledger{{Topic: "t", Last: 2, Events: 3, Records: 3, KafkaTime: noon, Judged: 3}},
-		workers: []view.Worker{{Name: "w1@host", Last: noon}}}
+		workers: []view.Worker{{Name: "w1@host", Last: noon}},
+		rejects: []reject.Reject{{State: reject.Open, Size: 1, Reject: event.Reject{Position: event.Position{Topic: "t", Partition: 1, Offset: 41}, KafkaTime: noon, Reason: event.ReasonNotJSON, Detail: "no", Raw: []byte("x")}}}}
 }
 
 func TestPagesAnswer(t *testing.T) {
@@ -98,11 +99,12 @@ func elements(t *testing.T, key string) []string {
 	t.Helper()
 	store := &fake{findings: []finding.Finding{twice(key)}, events: happened(key), hits: []view.Hit{
 		{Kind: view.HitKey, BusinessKey: key, Task: key}, {Kind: view.HitTask, TaskID: key, BusinessKey: key}},
-		rejects: []reject.Reject{{Reject: event.Reject{Raw: []byte(key), Reason: "json", Detail: key}, Size: len(key)}}}
+		rejects: []reject.Reject{{State: reject.Open, Size: len(key), Reject: event.Reject{Position: event.Position{Topic: "t"}, Key: []byte(key), Raw: []byte(key), Reason: "json", Detail: key,
+			Headers: []event.Header{{Key: key, Value: []byte(key)}}}, Log: []reject.Entry{{Action: reject.Purge, By: key, Note: key, Attempt: key}}}}}
 	server := newServer(t, store)
 	var all []string
 	for _, path := range []string{"/", "/findings?q=" + url.QueryEscape(key), "/findings/0123456789abcdef01234567", "/keys?key=" + url.QueryEscape(key),
-		"/tasks/id?id=" + url.QueryEscape(key), "/search?q=" + url.QueryEscape("text"), "/evidence"} {
+		"/tasks/id?id=" + url.QueryEscape(key), "/search?q=" + url.QueryEscape("text"), "/evidence", "/rejects?state=any"} {
 		a := call(t, server, "GET", path, "")
 		if a.StatusCode != http.StatusOK {
 			t.Fatalf("%s: %d %s", path, a.StatusCode, a.body)
@@ -202,7 +204,6 @@ func TestNotFoundAndNotUnderstood(t *testing.T) {
 		{"GET", "/nothing", 404}, {"GET", "/findings/unknown", 404}, {"GET", "/keys?key=unknown", 404}, {"GET", "/tasks/id?id=unknown", 404},
 		{"GET", "/keys", 400}, {"GET", "/tasks/id", 400}, {"GET", "/?window=2h", 400}, {"GET", "/findings?severity=bad", 400},
 		{"GET", "/findings?state=bad", 400}, {"GET", "/findings?sort=bad", 400}, {"GET", "/findings?since=bad", 400}, {"GET", "/findings?cursor=bad", 400},
-		{"GET", "/evidence?cursor=bad", 400}, {"GET", "/evidence?cursor=1.2.3.4", 400}, {"GET", "/evidence?cursor=1.99999999999.3.4.t", 400},
 		{"GET", "/search?q=" + strings.Repeat("a", 1025), 400}, {"GET", "/keys?key=" + strings.Repeat("a", 33<<10), 414},
 		{"POST", "/findings", 405}, {"DELETE", "/findings/unknown", 405}, {"GET", "/static/web.go", 404}, {"GET", "/static/..%2fweb.go", 404},
 		{"GET", "/api/v1/nothing", 404}, {"GET", "/api/v1/findings/unknown", 404}, {"GET", "/api/v1/keys?business_key=unknown", 404},

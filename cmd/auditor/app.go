@@ -341,6 +341,9 @@ func (a *app) serve() error {
 	if a.ingester != nil {
 		options.IngestStatus = func() []view.Partition { return partitions(a.ingester.Status()) }
 	}
+	if len(a.config.Kafka.Brokers) > 0 {
+		options.Replayer = &replaying{app: a}
+	}
 	pages, err := web.New(a.config.Web, a.store.Pages(), options)
 	if err != nil {
 		return err

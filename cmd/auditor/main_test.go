@@ -73,6 +73,7 @@ func runScripts(t *testing.T, dir, library string) {
 			"settled":   settled,
 			"apache":    apache,
 			"expand":    expand,
+			"post":      post,
 			"bytes":     bytesFile,
 			"send":      send,
 			"deaf":      deaf,

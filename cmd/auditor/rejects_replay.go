@@ -163,6 +163,18 @@ func (r *replaying) replay(ctx context.Context, at []event.Position, o reject.Or
 	return replayer.Replay(ctx, at, o, report)
 }
 
+// Replay carries out an order on one reject, for the pages and the API.
+func (r *replaying) Replay(ctx context.Context, at event.Position, o reject.Order, dry bool) (reject.Result, error) {
+	var result reject.Result
+	one := &replaying{app: r.app, dry: dry}
+	err := one.replay(ctx, []event.Position{at}, o, func(told reject.Result) { result = told })
+	if result.Outcome == "" {
+		return result, err
+	}
+	result.Err = cmp.Or(result.Err, err)
+	return result, nil
+}
+
 // replayTally tells the results and counts them.
 type replayTally struct {
 	out, warn io.Writer

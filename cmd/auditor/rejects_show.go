@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"unicode"
 	"unicode/utf8"
@@ -46,56 +48,42 @@ func (s rejectsShow) Run(env *environment) error {
 	case s.JSON:
 		return printLine(env.stdout, r)
 	}
-	known, err := fatesOf(env.ctx, a.store, r)
+	fates, err := fatesOf(env.ctx, a.store.Pages(), r)
 	if err != nil {
 		return err
 	}
-	return printReject(env.stdout, r, known)
+	return printReject(env.stdout, r, fates)
 }
 
-// fates is what the store knows of replays: of what was sent, and of intents whose outcome is unknown.
-type fates map[string]string // by action and attempt
-
-func (f fates) of(e reject.Entry) string { return f[string(e.Action)+e.Attempt] }
-
-func (f fates) set(e reject.Entry, text string) { f[string(e.Action)+e.Attempt] = text }
-
-func fatesOf(ctx context.Context, store *queries.Store, r reject.Reject) (fates, error) {
-	known := make(fates)
-	for _, e := range r.Log {
-		if e.Action != reject.Sent {
-			continue
-		}
-		stored, err := store.StoredAt(ctx, e.To)
-		if err != nil {
-			return nil, err
-		}
+// fatesOf says in words what the store knows of a reject's replays, by attempt.
+func fatesOf(ctx context.Context, pages *queries.Pages, r reject.Reject) (map[string]string, error) {
+	fates, err := pages.RejectFates(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	words := make(map[string]string)
+	for _, f := range fates {
+		unknown := slices.ContainsFunc(r.Unsettled(), func(e reject.Entry) bool { return e.Attempt == f.Attempt })
 		switch {
-		case len(stored.Events) > 0:
-			known.set(e, "it is in the store")
-		case len(stored.Rejects) > 0:
-			known.set(e, "it was rejected again: "+event.FormatPosition(stored.Rejects[0]))
+		case unknown && f.Event != nil:
+			words[f.Attempt] = fmt.Sprintf("it was, for it is in the store: %s:%d:%d", printable(f.Event.Topic), f.Event.Partition, f.Event.Offset)
+		case unknown:
+			words[f.Attempt] = "whether it was is unknown, and it is not in the store yet"
+		case f.Event != nil:
+			words[f.Attempt] = "it is in the store"
+		case f.Reject != nil:
+			words[f.Attempt] = "it was rejected again: " + event.FormatPosition(*f.Reject)
 		default:
-			known.set(e, "it is not in the store yet")
+			words[f.Attempt] = "it is not in the store yet"
 		}
 	}
-	for _, e := range r.Unsettled() {
-		offset, ok, err := store.Arrived(ctx, e.To, e.EventIDs)
-		if err != nil {
-			return nil, err
-		}
-		known.set(e, "whether it was is unknown, and it is not in the store yet")
-		if ok {
-			known.set(e, fmt.Sprintf("it was, for it is in the store: %s:%d:%d", printable(e.To.Topic), e.To.Partition, offset))
-		}
-	}
-	return known, nil
+	return words, nil
 }
 
 // shownBytes is how many bytes of a value a person is shown.
 const shownBytes = 64 << 10
 
-func printReject(w io.Writer, r reject.Reject, known fates) error {
+func printReject(w io.Writer, r reject.Reject, fates map[string]string) error {
 	facts := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fact := func(name, value string) { fmt.Fprintf(facts, "%s\t%s\n", name, value) }
 	fact("position", printable(event.FormatPosition(r.Position)))
@@ -108,8 +96,13 @@ func printReject(w io.Writer, r reject.Reject, known fates) error {
 		fact("header", printable(h.Key)+": "+textOrHex(h.Value))
 	}
 	fact("bytes", fmt.Sprint(r.Size))
+	sent := func(e reject.Entry) bool { return e.Action == reject.Sent }
 	for _, e := range r.Log {
-		fact("history", moment(e.Time)+" "+entryText(e, known.of(e)))
+		fate := fates[e.Attempt]
+		if e.Action == reject.Intended && slices.ContainsFunc(r.Log, func(other reject.Entry) bool { return sent(other) && other.Attempt == e.Attempt }) {
+			fate = "" // it stands beside the outcome
+		}
+		fact("history", moment(e.Time)+" "+entryText(e, fate))
 	}
 	if err := facts.Flush(); err != nil {
 		return err
@@ -158,12 +151,17 @@ func entryText(e reject.Entry, fate string) string {
 	return printable(string(e.Action)) + " by " + by + note
 }
 
-// textOrHex is what a key or a header holds: text, or else bytes in hexadecimal.
+// textOrHex is what a key or a header holds: text, or else bytes in hexadecimal, in a reasonable length.
 func textOrHex(b []byte) string {
-	if utf8.Valid(b) {
-		return printable(string(b))
+	const longest = 1 << 10
+	cut := ""
+	if len(b) > longest {
+		b, cut = b[:longest], fmt.Sprintf("... of %s", count(len(b), "byte"))
 	}
-	return "0x" + hex.EncodeToString(b)
+	if valid := strings.ToValidUTF8(string(b), ""); utf8.Valid(b) || cut != "" && len(b)-len(valid) < utf8.UTFMax {
+		return printable(valid) + cut
+	}
+	return "0x" + hex.EncodeToString(b) + cut
 }
 
 // isText reports whether bytes can be shown as they are. The last character may be cut.

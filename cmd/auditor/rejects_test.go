@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -24,6 +26,23 @@ func bytesFile(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(err)
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Repeat(text, times)), 0o600))
+}
+
+// post posts JSON to a URL, and compares: URL, body, status, texts that the answer must hold.
+func post(ts *testscript.TestScript, _ bool, args []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, args[0], strings.NewReader(args[1]))
+	ts.Check(err)
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(r)
+	ts.Check(err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	ts.Check(err)
+	if strconv.Itoa(answer.StatusCode) != args[2] || !holdsAll(string(text), args[3:]) {
+		ts.Fatalf("%s: %s", answer.Status, text)
+	}
 }
 
 // send sends each file as one record, with a key and a header, to a topic: broker, topic, key, file...

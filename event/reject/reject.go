@@ -64,6 +64,14 @@ type Entry struct {
 	EventIDs       []string       // the events that they make; none where the decoder was overruled
 }
 
+// Fate is what the store knows of a replay: of one that was sent, whether it was read, and of one whose outcome is unknown,
+// whether it has arrived.
+type Fate struct {
+	Attempt string
+	Event   *event.Position // where its event is stored, or the first of them; nil: nowhere yet
+	Reject  *event.Position // where it was rejected again; nil: it was not
+}
+
 // MarshalJSON writes the reject as the API and the commands tell it; bytes are base64.
 func (r Reject) MarshalJSON() ([]byte, error) {
 	type header struct {
