@@ -28,7 +28,7 @@ type options struct {
 
 // Time limits. The auditor's own are as short as its configuration allows, so that much happens in little time.
 const (
-	session       = 6 * time.Second
+	session       = insertTimeout + 5*time.Second // the least that the configuration allows
 	insertTimeout = 3 * time.Second
 	startLimit    = 2 * time.Minute
 	drainLimit    = 3 * time.Minute // for the store to hold everything, once nothing goes wrong any more
@@ -225,8 +225,8 @@ ingest:
   max_rows: 5000
   session_timeout: %s
   rebalance_timeout: %s
-  insert_timeout: 5s
-`, listen, toKafka.addr, name, toStore.addr, filepath.Join(t.dir, "password"), insertTimeout, session, session))
+  insert_timeout: %s
+`, listen, toKafka.addr, name, toStore.addr, filepath.Join(t.dir, "password"), insertTimeout, session, session, insertTimeout))
 	if err != nil {
 		return nil, err
 	}
