@@ -185,6 +185,9 @@ func (s *Store) checkSettings(ctx context.Context) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if name == "log_comment" { // a label only, to which the embedded engine puts its own
+			continue
+		}
 		if value, known := hold[name]; known && value != fmt.Sprint(settings[name]) {
 			refused = append(refused, lasting("the setting %s is sent as %v, and %s holds: something between here and the server changes it", name, settings[name], value))
 		}

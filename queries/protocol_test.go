@@ -89,8 +89,14 @@ func TestHTTPProtocol(t *testing.T) {
 			if err := s.Wait(t.Context()); err != nil {
 				t.Fatal(err)
 			}
+			if err := s.Check(t.Context()); err != nil {
+				t.Error(err)
+			}
 			if _, err := s.Migrate(t.Context()); err != nil {
 				t.Fatal(err)
+			}
+			if err := s.Check(t.Context()); err != nil {
+				t.Error(err)
 			}
 			b := event.Batch{Topic: "t", First: 0, Last: 0, Records: 1, Time: time.Now(),
 				Events: []event.Event{{ID: "a", TaskID: "1", Type: event.Started, Time: time.Now(), Position: event.Position{Topic: "t"}}}}
