@@ -175,14 +175,15 @@ func (m migrateCommand) print(env *environment, store *queries.Store) error {
 		_, err := fmt.Fprintf(env.stdout, "-- %s is up to date\n", store.Database())
 		return err
 	}
-	for i, statement := range statements {
+	use := "USE " + store.Database()
+	if strings.HasPrefix(statements[0], "CREATE DATABASE") {
+		statements = slices.Insert(statements, 1, use)
+	} else {
+		statements = slices.Insert(statements, 0, use)
+	}
+	for _, statement := range statements {
 		if _, err := fmt.Fprintf(env.stdout, "%s;\n\n", statement); err != nil {
 			return err
-		}
-		if use := "USE " + store.Database(); i == 0 {
-			if _, err := fmt.Fprintf(env.stdout, "%s;\n\n", use); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
