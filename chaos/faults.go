@@ -51,6 +51,12 @@ func (t *trial) strike(ctx context.Context, f fault) {
 	case storeSlow:
 		i.toStore.slowDown(between(f.rng, 100*time.Millisecond, 800*time.Millisecond), between(f.rng, 2*time.Second, 4*time.Second))
 		t.struck(f, "%s", i.name)
+	case storeMemory:
+		lasts := between(f.rng, time.Second, 4*time.Second)
+		for _, i := range t.ingesters {
+			i.toStore.starve(lasts)
+		}
+		t.struck(f, "for %s", lasts.Round(100*time.Millisecond))
 	case kafkaSlow:
 		i.toKafka.slowDown(between(f.rng, 50*time.Millisecond, 300*time.Millisecond), between(f.rng, 2*time.Second, 4*time.Second))
 		t.struck(f, "%s", i.name)
@@ -76,7 +82,7 @@ func (t *trial) struck(f fault, format string, args ...any) {
 }
 
 // back starts an ingester that was killed again. Mostly the group is told that it has gone, before or after: its session
-// would end by itself, but six seconds are long in a trial of a minute, and while it lasts nobody reads its partitions.
+// would end by itself, but nine seconds are long in a trial of a minute, and while it lasts nobody reads its partitions.
 func (t *trial) back(ctx context.Context, f fault, i *ingester) {
 	gone := i.toKafka.forget()
 	if f.rng.IntN(4) > 0 {

@@ -26,6 +26,7 @@ const (
 	storeHeld     kind = "store: held up beyond the time-out"
 	storeCut      kind = "store: request cut in the middle"
 	storeSlow     kind = "store: slow link"
+	storeMemory   kind = "store: no memory for inserts"
 	storeRefused  kind = "store: connections refused"
 	commitLost    kind = "Kafka: answer to a commit lost"
 	commitLate    kind = "Kafka: commit applied late"
@@ -64,6 +65,7 @@ var often = []struct {
 	{storeHeld, 3, 1},
 	{storeCut, 6, 1},
 	{storeSlow, 2, 1},
+	{storeMemory, 4, 1},
 	{storeRefused, 2, 1},
 	{commitLost, 7, 1},
 	{commitLate, 7, 1},

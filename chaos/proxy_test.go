@@ -108,12 +108,21 @@ func TestStoreProxyLetsRequestsMeetWithMishaps(t *testing.T) {
 		t.Errorf("held up: %d requests were applied, want 8", n)
 	}
 
+	p.starve(patience)
+	for range 2 {
+		if text, err := insert(t.Context()); err != nil || !strings.HasPrefix(text, "Code: 241.") {
+			t.Errorf("no memory: %q, %v", text, err)
+		}
+	}
+	p.starve(0)
+	passes("memory again, and one of two was applied", 10)
+
 	p.shut()
 	fails("connections refused")
 	if err := p.open(); err != nil {
 		t.Fatal(err)
 	}
-	passes("open again", 9)
+	passes("open again", 11)
 }
 
 func TestKafkaProxyLetsRequestsMeetWithMishaps(t *testing.T) {

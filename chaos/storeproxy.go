@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,10 +18,11 @@ import (
 type storeProxy struct {
 	traps
 	link
-	addr   string // where it listens
-	engine string // what it leads to
-	client *http.Client
-	late   sync.WaitGroup // requests that are passed on later
+	addr    string // where it listens
+	engine  string // what it leads to
+	client  *http.Client
+	late    sync.WaitGroup // requests that are passed on later
+	starved atomic.Int64   // requests for which there was no memory
 
 	mu     sync.Mutex
 	server *http.Server // nil while connections are refused
@@ -87,7 +89,12 @@ func (p *storeProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	time.Sleep(p.delay())
-	trap := p.befall(describe(r, body))
+	request := describe(r, body)
+	trap := p.befall(request)
+	if trap == nil && isInsert(request) && p.starves() {
+		p.noMemory(w, r, body)
+		return
+	}
 	if trap == nil {
 		p.pass(w, r, body)
 		return
@@ -129,6 +136,17 @@ func (p *storeProxy) pass(w http.ResponseWriter, r *http.Request, body []byte) {
 	if _, err := io.Copy(w, response.Body); err != nil {
 		cut(w)
 	}
+}
+
+// noMemory answers as an engine that has run out of memory: before it did anything or, every other time, after it has
+// stored what was sent, as when a view fails behind its table.
+func (p *storeProxy) noMemory(w http.ResponseWriter, r *http.Request, body []byte) {
+	if p.starved.Add(1)%2 == 0 {
+		p.passUnseen(r, body)
+	}
+	w.Header().Set("X-ClickHouse-Exception-Code", "241")
+	w.WriteHeader(http.StatusInternalServerError)
+	_, _ = io.WriteString(w, "Code: 241. DB::Exception: Memory limit (total) exceeded. (MEMORY_LIMIT_EXCEEDED)\n")
 }
 
 // reply is a whole answer, nil where none came.

@@ -80,9 +80,10 @@ func (t *trap) wait() {
 
 // link is the condition of the connections through a proxy.
 type link struct {
-	mu    sync.Mutex
-	slow  time.Duration // added to each request
-	until time.Time
+	mu     sync.Mutex
+	slow   time.Duration // added to each request
+	until  time.Time
+	scarce time.Time // until when the server has no memory
 }
 
 // slowDown makes the link slow for a while.
@@ -90,6 +91,19 @@ func (l *link) slowDown(by, lasts time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.slow, l.until = by, time.Now().Add(lasts)
+}
+
+// starve leaves the server without memory for a while, or so it seems.
+func (l *link) starve(lasts time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.scarce = time.Now().Add(lasts)
+}
+
+func (l *link) starves() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Now().Before(l.scarce)
 }
 
 func (l *link) delay() time.Duration {

@@ -1,15 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -29,7 +32,7 @@ type options struct {
 // Time limits. The auditor's own are as short as its configuration allows, so that much happens in little time.
 const (
 	session       = insertTimeout + 5*time.Second // the least that the configuration allows
-	insertTimeout = 3 * time.Second
+	insertTimeout = 4 * time.Second
 	startLimit    = 2 * time.Minute
 	drainLimit    = 3 * time.Minute // for the store to hold everything, once nothing goes wrong any more
 	findLimit     = 2 * time.Minute // for the rules to have judged it
@@ -50,6 +53,9 @@ type trial struct {
 	store     *store
 	producer  *producer
 
+	giveUp    context.CancelCauseFunc // ends the trial
+	surprises atomic.Int64            // ends of ingesters by themselves
+
 	mu       sync.Mutex
 	counts   map[kind]int
 	problems []string // beside what the checker finds: ends that were not clean, and the like
@@ -58,6 +64,7 @@ type trial struct {
 // ingester is an auditor that ingests, with what stands between it and the servers.
 type ingester struct {
 	*process
+	addr    string // where it answers probes
 	toStore *storeProxy
 	toKafka *kafkaProxy
 }
@@ -70,7 +77,12 @@ func run(ctx context.Context, o options, w io.Writer) (*report, error) {
 		return nil, err
 	}
 	t := &trial{options: o, dir: dir, out: newConsole(w), counts: make(map[kind]int)}
+	ctx, t.giveUp = context.WithCancelCause(ctx)
+	defer t.giveUp(nil)
 	r, err := t.run(ctx)
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
 	if err := t.teardown(); err != nil {
 		t.problem("tear down: %v", err)
 	}
@@ -105,6 +117,7 @@ func (t *trial) run(ctx context.Context) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.verify(ctx)
 	t.out.say("checking %d records", t.producer.sent.Load())
 	v, err := check(ctx, t.store, truth)
 	if err != nil {
@@ -162,7 +175,20 @@ func (t *trial) setUp(ctx context.Context) (err error) {
 			}
 		}
 	}
-	return nil
+	return errors.Join(t.awaitAlive(ctx, t.ingesters[0]), t.awaitAlive(ctx, t.ingesters[1]))
+}
+
+// awaitAlive waits until an ingester answers. One that ends before has a configuration that it refuses, or the like.
+func (t *trial) awaitAlive(ctx context.Context, i *ingester) error {
+	for {
+		response, err := t.store.client.Get("http://" + i.addr + "/livez")
+		if err == nil {
+			return response.Body.Close()
+		}
+		if i.pid() == 0 || !pause(ctx, 50*time.Millisecond) {
+			return fmt.Errorf("%s does not answer (see %s): %w", i.name, i.log, err)
+		}
+	}
 }
 
 // awaitSchema waits until the last of the schema's tables is there.
@@ -230,7 +256,7 @@ ingest:
 	if err != nil {
 		return nil, err
 	}
-	return &ingester{process: p, toStore: toStore, toKafka: toKafka}, nil
+	return &ingester{process: p, addr: listen, toStore: toStore, toKafka: toKafka}, nil
 }
 
 // newAuditor is an auditor with a configuration of its own. When it ends by itself that is noted, and it is started again.
@@ -247,15 +273,20 @@ func (t *trial) newAuditor(name, roles string, flags []string, config string) (*
 	}, nil
 }
 
-// surprised is told that an auditor ended by itself. An ingester never does. The process that owns the engine does where
-// that cannot be started, as on a full disk: whoever runs it starts it again.
+// surprised is told that an auditor ended by itself. An ingester never does, and where several have, they refuse to run:
+// the trial is over. The process that owns the engine ends where that cannot be started, as on a full disk: whoever runs it
+// starts it again.
 func (t *trial) surprised(p *process, err error) {
 	if p == t.owner {
 		t.out.say("%s ended by itself: %v", p.name, err)
-		time.Sleep(200 * time.Millisecond)
 	} else {
 		t.problem("%s ended by itself: %v", p.name, err)
+		if t.surprises.Add(1) > 5 {
+			t.giveUp(fmt.Errorf("%s ends by itself, again and again (see %s)", p.name, p.log))
+			return
+		}
 	}
+	time.Sleep(200 * time.Millisecond)
 	if err := p.start(); err != nil {
 		t.problem("%v", err)
 	}
@@ -397,6 +428,33 @@ func (t *trial) settle(ctx context.Context, s *stream) (*truth, error) {
 		cancel()
 	}
 	return truth, ctx.Err()
+}
+
+// verify asks the auditor itself whether everything is stored once, which must say the same as the checker.
+func (t *trial) verify(ctx context.Context) {
+	file := filepath.Join(t.dir, "verify.yaml")
+	config := fmt.Sprintf(`kafka:
+  brokers: [%s]
+clickhouse:
+  addresses: [%s]
+  protocol: http
+  password_file: %s
+`, t.broker.Addr(), t.store.addr, filepath.Join(t.dir, "password"))
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.problem("%v", err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	var complaints bytes.Buffer
+	command := exec.CommandContext(ctx, t.auditor, "--config", file, "verify")
+	command.Stderr = &complaints
+	out, err := command.Output()
+	if err != nil {
+		t.problem("auditor verify: %v\n%s%s", err, out, complaints.String())
+	} else if n := bytes.Count(out, []byte(" complete\n")); n < partitions {
+		t.problem("auditor verify finds %d partitions complete, of %d\n%s", n, partitions, out)
+	}
 }
 
 // readBack reads the log once no transaction is open any more, which an end that got lost leaves to a time-out.
