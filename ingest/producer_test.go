@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"auditor/embedded/kafka/testbroker"
 	"auditor/event"
 	"auditor/internal/access"
 )
@@ -185,4 +186,50 @@ func TestProducerPartitionsByKey(t *testing.T) {
 			t.Errorf("%q goes to partition %d, others send it to %d", key, got, want)
 		}
 	}
+}
+
+// What a producer writes on each server is what ingest reads there, in the partition and at the offset that were told.
+func TestServersTakeWhatIsProduced(t *testing.T) {
+	onEach(t, 2, func(r *trial) {
+		p := openProducer(r.T, r.config.Kafka, r.topic)
+		noise := make([]byte, 2<<20)
+		for i := range noise {
+			noise[i] = byte(rand.N(256))
+		}
+		for i, value := range []string{"e", "x", "\x00\xff", strings.Repeat("large, but not once it is compressed; ", 100_000)} {
+			partition := int32(i % 2)
+			end, err := p.End(r.Context(), r.topic, partition)
+			r.must(err)
+			offset, err := p.Send(r.Context(), event.Record{Position: event.Position{Topic: r.topic, Partition: partition}, Time: sentAt, Key: []byte("k"), Value: []byte(value),
+				Headers: []event.Header{{Key: "h", Value: []byte("\xff")}}})
+			if err != nil || offset != end || offset != int64(i/2) {
+				r.Fatalf("record %d is at offset %d, and the partition ended at %d (%v)", i, offset, end, err)
+			}
+		}
+		if _, err := p.Send(r.Context(), event.Record{Position: event.Position{Topic: r.topic}, Time: sentAt, Value: noise}); !errors.As(err, new(*NotSentError)) {
+			r.Errorf("more than the server takes: %v, must be surely not sent", err)
+		}
+		d := &recorder{}
+		i := r.run(r.wire(r.store, d))
+		r.readAll()
+		i.stop()
+		d.check(r)
+	})
+}
+
+// Who may not write is told so, and nothing is sent.
+func TestProducerWithoutTheRight(t *testing.T) {
+	onApache(t, 1, nil, func(r *trial) {
+		k := r.config.Kafka
+		broker := apache(r.T)
+		k.Brokers = []string{broker.AddrOf(testbroker.SASL)}
+		k.SASL = SASL{Mechanism: "SCRAM-SHA-512", Username: stranger, Password: password}
+		p := openProducer(r.T, k, r.topic)
+		if _, err := p.End(r.Context(), r.topic, 0); err == nil {
+			r.Error("a stranger is told where the partition ends")
+		}
+		if _, err := p.Send(r.Context(), event.Record{Position: event.Position{Topic: r.topic}, Time: sentAt, Value: []byte("x")}); !errors.As(err, new(*NotSentError)) {
+			r.Errorf("%v, must be surely not sent", err)
+		}
+	})
 }
