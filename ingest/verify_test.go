@@ -499,3 +499,49 @@ func verifyAlways(t *testing.T, cfg Config, e Evidence, d Decoder, partitions in
 		}
 	}
 }
+
+// What is missing is named on every server: by what it holds, and once that was deleted, as closely as the ledger tells.
+func TestServersVerify(t *testing.T) {
+	onEach(t, 1, func(r *trial) {
+		shop := r.newClient(kgo.TransactionalID(r.topic))
+		for _, end := range []kgo.TransactionEndTry{kgo.TryCommit, kgo.TryAbort, kgo.TryCommit} { // 0-2 and a marker at 3, and so on
+			r.must(shop.BeginTransaction())
+			for range 3 {
+				r.send(shop, &kgo.Record{Value: []byte("exe")})
+			}
+			r.must(shop.EndTransaction(r.bounded(), end))
+		}
+		r.produce(0, "e", "x") // 12, 13
+		p := r.start()
+		p.reaches(14)
+		p.stop()
+		v, err := NewVerifier(r.config, r.store, letters{}, testLogger(r))
+		r.must(err)
+		defer v.Close()
+		check := func(what, want string) {
+			r.Helper()
+			verdict, err := v.Verify(r.bounded(), event.PartitionID{Topic: r.topic}, everything)
+			r.must(err)
+			if got := said(verdict); got != want || verdict.Unread != "" || verdict.Records != 8 {
+				r.Errorf("%s: %q %s of %d records, want %q", what, got, verdict.Unread, verdict.Records, want)
+			}
+		}
+		check("all there", "")
+		for _, at := range []event.Position{{Offset: 1}, {Offset: 1, Index: 1}, {Offset: 1, Index: 2}, {Offset: 9, Index: 2}, {Offset: 12}} {
+			at.Topic = r.topic
+			delete(r.store.events, at)
+			delete(r.store.rejects, at)
+		}
+		check("three records lack rows", "missing 1; missing 9; missing 12")
+		s, err := v.Standing(r.bounded(), event.PartitionID{Topic: r.topic})
+		if err != nil || s.Start != 0 || s.End != 14 || s.Committed != 14 || s.Intent.Len() > 0 {
+			r.Errorf("%+v, %v", s, err)
+		}
+		r.deleteBefore(0, 14)
+		verdict, err := v.Verify(r.bounded(), event.PartitionID{Topic: r.topic}, everything)
+		r.must(err)
+		if n := proof.Count(verdict.Troubles, proof.Missing); n < 2 || n > 3 || verdict.Unread != "" {
+			r.Errorf("once all was deleted: %q %s", said(verdict), verdict.Unread)
+		}
+	})
+}
