@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -15,7 +16,10 @@ import (
 
 // Producer writes records to Kafka, one by one, under the security settings that Ingester reads by. Each is acknowledged
 // by all in-sync replicas. It connects when it is first used, and may be used by many goroutines at once.
-type Producer struct{ client *client }
+type Producer struct {
+	client   *client
+	patience time.Duration // how long what passes by itself is waited out
+}
 
 // NotSentError says that a record is surely not in Kafka, and will not be. After any other error of Send it may be.
 type NotSentError struct{ Err error }
@@ -33,7 +37,7 @@ func NewProducer(k Kafka, topics ...string) (*Producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Producer{c}, nil
+	return &Producer{c, 10 * time.Second}, nil
 }
 
 // Close ends the connections, whatever waits on them.
@@ -48,7 +52,11 @@ func (p *Producer) End(ctx context.Context, topic string, partition int32) (int6
 	if int(partition) >= n {
 		return 0, fmt.Errorf("topic %s has %d partitions, and none with the number %d", topic, n, partition)
 	}
-	_, end, err := p.client.bounds(ctx, topic, partition)
+	var end int64
+	err = p.patiently(ctx, func() (err error) {
+		_, end, err = p.client.bounds(ctx, topic, partition)
+		return err
+	}, passing)
 	return end, err
 }
 
@@ -73,35 +81,55 @@ func (p *Producer) Partition(ctx context.Context, topic string, key []byte) (int
 	return int32(kafka.Murmur2Balancer{}.Balance(kafka.Message{Key: key}, numbers...)), nil
 }
 
-// Send writes a record to its partition, under its time, and gives its offset. It tries once, so that there are not two.
+// Send writes a record to its partition, under its time, and gives its offset. It is sent once: again only where the first
+// attempt was refused for what passes by itself, as a change of leaders does.
 func (p *Producer) Send(ctx context.Context, r event.Record) (int64, error) {
 	if len(r.Headers) > maxHeaders {
 		return 0, &NotSentError{fmt.Errorf("the record has %d headers, and ingest reads at most %d", len(r.Headers), maxHeaders)}
 	}
-	record := kafka.Record{Time: r.Time, Value: kafka.NewBytes(r.Value)}
-	if len(r.Key) > 0 { // the store does not tell an empty key from none
-		record.Key = kafka.NewBytes(r.Key)
-	}
+	record := kafka.Record{Time: r.Time}
 	for _, h := range r.Headers {
 		record.Headers = append(record.Headers, kafka.Header{Key: h.Key, Value: h.Value})
 	}
-	resp, err := p.client.Produce(ctx, &kafka.ProduceRequest{
-		Topic:        r.Topic,
-		Partition:    int(r.Partition),
-		RequiredAcks: kafka.RequireAll,
-		Records:      kafka.NewRecordReader(record),
-		Compression:  kafka.Lz4, // what came in compressed may be too large without
-	})
-	if err == nil {
-		err = resp.Error
+	var offset int64
+	err := p.patiently(ctx, func() error {
+		record.Value, record.Key = kafka.NewBytes(r.Value), nil
+		if len(r.Key) > 0 { // the store does not tell an empty key from none
+			record.Key = kafka.NewBytes(r.Key)
+		}
+		resp, err := p.client.Produce(ctx, &kafka.ProduceRequest{
+			Topic:        r.Topic,
+			Partition:    int(r.Partition),
+			RequiredAcks: kafka.RequireAll,
+			Records:      kafka.NewRecordReader(record),
+			Compression:  kafka.Lz4, // what came in compressed may be too large without
+		})
+		if err == nil {
+			offset, err = resp.BaseOffset, resp.Error
+		}
+		return err
+	}, func(err error) bool { return refusedRecord(err) && passing(err) })
+	if err != nil && refusedRecord(err) {
+		err = &NotSentError{err}
 	}
-	switch {
-	case err == nil:
-		return resp.BaseOffset, nil
-	case refusedRecord(err):
-		return 0, &NotSentError{err}
+	return offset, err
+}
+
+// patiently does something again while its error is one that passes.
+func (p *Producer) patiently(ctx context.Context, do func() error, passes func(error) bool) error {
+	limit := time.Now().Add(p.patience)
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := do()
+		if err == nil || !passes(err) || time.Now().After(limit) || !pause(ctx, wait) {
+			return err
+		}
 	}
-	return 0, err
+}
+
+// passing reports whether a broker says that the same request may succeed a moment later.
+func passing(err error) bool {
+	var code kafka.Error
+	return errors.As(err, &code) && code.Temporary()
 }
 
 // undecided are the brokers' errors after which a record may be in the log.

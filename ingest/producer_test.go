@@ -119,6 +119,7 @@ func TestProducerTellsRefusedFromUnknown(t *testing.T) {
 		return resp, nil, true
 	})
 	p := openProducer(t, testConfig(c).Kafka, topic)
+	p.patience = 0
 	for _, code := range []*kerr.Error{kerr.MessageTooLarge, kerr.NotLeaderForPartition, kerr.TopicAuthorizationFailed, kerr.NotEnoughReplicas, kerr.InvalidRecord} {
 		answer.Store(int32(code.Code))
 		if _, err := p.Send(t.Context(), recordOf(0, "x")); !errors.As(err, new(*NotSentError)) {
@@ -143,6 +144,25 @@ func TestProducerTellsRefusedFromUnknown(t *testing.T) {
 	many.Headers = make([]event.Header, maxHeaders+1)
 	if _, err := p.Send(t.Context(), many); !errors.As(err, new(*NotSentError)) {
 		t.Errorf("more headers than ingest reads: %v", err)
+	}
+}
+
+// A change of leaders is waited out, without a second record.
+func TestProducerWaitsForALeader(t *testing.T) {
+	c := newCluster(t, 1)
+	var refusals atomic.Int32
+	c.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if refusals.Add(1) > 3 {
+			return nil, nil, false
+		}
+		resp := request.ResponseKind().(*kmsg.ProduceResponse)
+		resp.Topics = []kmsg.ProduceResponseTopic{{Topic: topic, Partitions: []kmsg.ProduceResponseTopicPartition{{ErrorCode: kerr.NotLeaderForPartition.Code}}}}
+		return resp, nil, true
+	})
+	offset, err := openProducer(t, testConfig(c).Kafka, topic).Send(t.Context(), recordOf(0, "x"))
+	if err != nil || offset != 0 || len(read(t, c, 1)) != 1 {
+		t.Errorf("offset %d, %v", offset, err)
 	}
 }
 
@@ -196,11 +216,12 @@ func TestServersTakeWhatIsProduced(t *testing.T) {
 		for i := range noise {
 			noise[i] = byte(rand.N(256))
 		}
+		now := time.Now().Truncate(time.Millisecond) // or retention may delete it before it is read
 		for i, value := range []string{"e", "x", "\x00\xff", strings.Repeat("large, but not once it is compressed; ", 100_000)} {
 			partition := int32(i % 2)
 			end, err := p.End(r.Context(), r.topic, partition)
 			r.must(err)
-			offset, err := p.Send(r.Context(), event.Record{Position: event.Position{Topic: r.topic, Partition: partition}, Time: sentAt, Key: []byte("k"), Value: []byte(value),
+			offset, err := p.Send(r.Context(), event.Record{Position: event.Position{Topic: r.topic, Partition: partition}, Time: now, Key: []byte("k"), Value: []byte(value),
 				Headers: []event.Header{{Key: "h", Value: []byte("\xff")}}})
 			if err != nil || offset != end || offset != int64(i/2) {
 				r.Fatalf("record %d is at offset %d, and the partition ended at %d (%v)", i, offset, end, err)

@@ -57,7 +57,7 @@ func (s *Server) frame(c echo.Context, drawn rendered) frame {
 		Refresh: s.config.Refresh.Milliseconds(),
 	}
 	if r.Method != http.MethodGet {
-		f.Path = "/"
+		f.Path, f.Refresh = "/", 0 // the address does not answer to GET, so there is no way back, and no news
 	}
 	if drawn.section != "findings" && drawn.section != "search" {
 		f.Search = ""

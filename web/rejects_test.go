@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -225,7 +227,7 @@ func TestReplayForm(t *testing.T) {
 			case c.status == 303 && a.Header.Get("Location") != "/rejects/"+at:
 				t.Errorf("leads to %q", a.Header.Get("Location"))
 			case c.name == "refused":
-				for _, text := range []string{`id="draft" open`, "half mended</textarea>", `value="ada"`, `value="why"`, "Nothing was sent: it would be rejected again: &lt;no&gt;."} {
+				for _, text := range []string{`data-refresh="0"`, `id="draft" open`, "half mended</textarea>", `value="ada"`, `value="why"`, "Nothing was sent: it would be rejected again: &lt;no&gt;."} {
 					if !strings.Contains(a.body, text) {
 						t.Errorf("what was typed is lost, or the reason: no %q", text)
 					}
@@ -424,6 +426,13 @@ func TestUseOfRejectsInABrowser(t *testing.T) {
 	b.mu.Lock()
 	b.complaints = nil // of the status 409
 	b.mu.Unlock()
+	for _, l := range looks {
+		b.run(t, l.actions()...)
+		picture := get(t, b, chromedp.FullScreenshot(100))
+		if err := os.WriteFile(filepath.Join(artifacts(t), "page-reject-refused-"+l.name+".png"), picture, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if text := eval[string](t, b, `document.querySelector("textarea").value`); !strings.HasSuffix(text, "\n  , half mended") || eval[string](t, b, `document.querySelector(".mend [name=note]").value`) != "a brace" {
 		t.Errorf("what was typed is gone: %q", text)
 	}
