@@ -24,7 +24,6 @@ const metadataTTL = 2 * time.Second
 type client struct {
 	kafka.Client
 	transport *kafka.Transport
-	dialer    *kafka.Dialer // of the consumer group, which has connections of its own
 	config    Kafka
 	stop      context.CancelFunc
 
@@ -54,13 +53,6 @@ func newClient(c Kafka) (*client, error) {
 		TLS:            tls,
 		SASL:           mechanism,
 		Context:        ctx,
-	}
-	cl.dialer = &kafka.Dialer{
-		ClientID:      c.ClientID,
-		Timeout:       dialTimeout,
-		DialFunc:      cl.dial,
-		TLS:           tls,
-		SASLMechanism: mechanism,
 	}
 	cl.Client = kafka.Client{Addr: kafka.TCP(c.Brokers...), Timeout: requestTimeout, Transport: cl.transport}
 	return cl, nil

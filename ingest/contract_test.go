@@ -404,3 +404,34 @@ func TestServersStampTheTime(t *testing.T) {
 		}
 	})
 }
+
+// TestServersKeepThePlace has the server start again within a session: the member goes on where it was, and the group deals
+// nothing anew.
+func TestServersKeepThePlace(t *testing.T) {
+	onApache(t, 2, nil, func(r *trial) {
+		r.produce(0, "e", "x")
+		wire := func() *Ingester {
+			i := r.wire(r.store, letters{})
+			i.config.SessionTimeout, i.config.RebalanceTimeout = 30*time.Second, 60*time.Second
+			return i
+		}
+		a, b := r.run(wire()), r.run(wire())
+		eventually(r, "they share", func() bool { return len(a.Status().Partitions) == 1 && len(b.Status().Partitions) == 1 })
+		r.readAll()
+		generation := a.Status().Generation
+		r.server.Kill()
+		eventually(r, "they say that Kafka is away", func() bool { return a.Status().Trouble != "" && b.Status().Trouble != "" })
+		r.must(r.server.Restart(context.Background()))
+		r.produce(0, "e")
+		r.produce(1, "ex")
+		r.readAll()
+		for _, p := range []*process{a, b} {
+			if s := p.Status(); s.Generation != generation || len(s.Partitions) != 1 {
+				r.Errorf("generation %d with %d partitions, was %d with 1", s.Generation, len(s.Partitions), generation)
+			}
+		}
+		a.stop()
+		b.stop()
+		r.checkExact()
+	})
+}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/segmentio/kafka-go"
 )
 
 // pace is how long to wait between attempts.
@@ -112,23 +111,21 @@ func (i *Ingester) Run(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	group, err := kafka.NewConsumerGroup(i.groupConfig())
-	if err != nil {
-		return fmt.Errorf("ingest: %w", err)
-	}
-	defer group.Close() // ends the generation, waits for its partitions, and leaves the group
+	group := newMembership(i)
+	defer group.leave()
 	for {
-		gen, err := group.Next(ctx)
+		gen, places, err := group.join(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
-			i.kafka.begin(group, fmt.Errorf("join the consumer group: %w", err))
+			i.kafka.begin(group, err)
 			i.metrics.retries.WithLabelValues("kafka").Inc()
+			pause(ctx, i.pace.joinBackoff)
 			continue
 		}
 		i.kafka.end(group)
-		counts = i.begin(gen, counts)
+		counts = i.serve(ctx, group, gen, places, counts)
 	}
 }
 
@@ -148,47 +145,20 @@ func (i *Ingester) beside(ctx context.Context) (end func()) {
 	}
 }
 
-func (i *Ingester) groupConfig() kafka.ConsumerGroupConfig {
-	return kafka.ConsumerGroupConfig{
-		ID:                i.config.Kafka.Group,
-		Brokers:           i.config.Kafka.Brokers,
-		Dialer:            i.client.dialer,
-		Topics:            i.config.Kafka.Topics,
-		HeartbeatInterval: i.pace.heartbeat,
-		SessionTimeout:    i.config.SessionTimeout,
-		RebalanceTimeout:  i.config.RebalanceTimeout,
-		JoinGroupBackoff:  i.pace.joinBackoff,
-		StartOffset:       kafka.FirstOffset,
-		Timeout:           requestTimeout,
-	}
-}
-
-// generation is this process's membership in the group between two rebalances.
-type generation struct {
-	id     int32
-	member string
-}
-
-// begin starts reading the partitions of a generation. It gives the partition counts that the watcher compares with; they
-// were read before the group's leader shared the partitions out, so that one added meanwhile is noticed.
-func (i *Ingester) begin(gen *kafka.Generation, counts map[string]int) map[string]int {
-	g := generation{gen.ID, gen.MemberID}
-	var places []place
-	for topic, assigned := range gen.Assignments {
-		for _, a := range assigned {
-			places = append(places, place{topic, int32(a.ID)})
-		}
-	}
+// serve reads the partitions of a generation until it ends. It takes and gives the partition counts that the watcher compares
+// with; they were read before the group's leader dealt the partitions, so that one added meanwhile is noticed.
+func (i *Ingester) serve(ctx context.Context, group *membership, g generation, places []place, counts map[string]int) map[string]int {
 	i.board.begin(g.id, places, counts)
 	i.log.Info("ingest has its partitions", "generation", g.id, "partitions", len(places))
 	seen := maps.Clone(counts)
-	gen.Start(func(ctx context.Context) {
+	tasks := []func(context.Context){func(ctx context.Context) {
 		defer i.board.end(g.id)
 		i.watchTopics(ctx, seen)
-	})
+	}}
 	for _, p := range places {
-		gen.Start(func(ctx context.Context) { newPartition(i, g, p).run(ctx) })
+		tasks = append(tasks, newPartition(i, g, p).run)
 	}
+	group.hold(ctx, g, tasks)
 	return seen
 }
 
