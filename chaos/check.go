@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,18 +44,22 @@ type position struct {
 	index int32
 }
 
-// check compares a store with the truth. Nothing must write to the store meanwhile.
-func check(ctx context.Context, s *store, t *truth) (*verdict, error) {
-	v := new(verdict)
+// checkRows compares the rows of events and rejects with the truth. Nothing must write to the store meanwhile, and nothing
+// must have merged these rows.
+func (v *verdict) checkRows(ctx context.Context, s *store, t *truth) error {
 	want := t.rows(v)
-	for _, part := range []func(context.Context, *store, *truth, map[position]row) error{
-		v.checkEvents, v.checkRejects, v.checkLedger, v.checkDerived, v.checkFindings,
-	} {
-		if err := part(ctx, s, t, want); err != nil {
-			return nil, fmt.Errorf("check the store: %w", err)
-		}
+	if err := errors.Join(v.checkEvents(ctx, s, want), v.checkRejects(ctx, s, want)); err != nil {
+		return fmt.Errorf("check the rows: %w", err)
 	}
-	return v, nil
+	return nil
+}
+
+// checkRest compares everything else with the truth: the ledger, the tables that views feed, and the findings.
+func (v *verdict) checkRest(ctx context.Context, s *store, t *truth) error {
+	if err := errors.Join(v.checkLedger(ctx, s, t), v.checkDerived(ctx, s), v.checkFindings(ctx, s, t)); err != nil {
+		return fmt.Errorf("check what follows from the rows: %w", err)
+	}
+	return nil
 }
 
 // rows gives what must stand where.
@@ -100,7 +105,7 @@ func (v *verdict) each(ctx context.Context, s *store, query string, f func(at po
 	})
 }
 
-func (v *verdict) checkEvents(ctx context.Context, s *store, _ *truth, want map[position]row) error {
+func (v *verdict) checkEvents(ctx context.Context, s *store, want map[position]row) error {
 	seen := make(map[position]bool)
 	err := v.each(ctx, s, "SELECT kafka_topic, kafka_partition, kafka_offset, kafka_index, event_id FROM events", func(at position, rest []string) {
 		r, known := want[at]
@@ -122,7 +127,7 @@ func (v *verdict) checkEvents(ctx context.Context, s *store, _ *truth, want map[
 	return err
 }
 
-func (v *verdict) checkRejects(ctx context.Context, s *store, _ *truth, want map[position]row) error {
+func (v *verdict) checkRejects(ctx context.Context, s *store, want map[position]row) error {
 	seen := make(map[position]bool)
 	err := v.each(ctx, s, "SELECT kafka_topic, kafka_partition, kafka_offset, kafka_index, reason, hex(raw) FROM rejects", func(at position, rest []string) {
 		r, known := want[at]
@@ -146,7 +151,7 @@ func (v *verdict) checkRejects(ctx context.Context, s *store, _ *truth, want map
 
 // checkLedger goes through the ledger of each partition, which must lead from the first offset to the end without a hole or
 // an overlap, and count what is there.
-func (v *verdict) checkLedger(ctx context.Context, s *store, t *truth, _ map[position]row) error {
+func (v *verdict) checkLedger(ctx context.Context, s *store, t *truth) error {
 	next := make(map[int32]int64)
 	rest := make(map[int32][]entry)
 	for partition, entries := range t.log {
@@ -207,7 +212,7 @@ type view struct {
 // checkDerived compares each table that a view feeds with what the view makes of the whole of its source, which has been
 // checked. Of a table that replaces rows the sorting key counts, for which of two rows stays is open; of one that
 // aggregates all columns do.
-func (v *verdict) checkDerived(ctx context.Context, s *store, _ *truth, _ map[position]row) error {
+func (v *verdict) checkDerived(ctx context.Context, s *store) error {
 	views, err := s.views(ctx)
 	if err != nil {
 		return err
@@ -269,7 +274,7 @@ func (s *store) views(ctx context.Context) ([]view, error) {
 	return views, nil
 }
 
-func (v *verdict) checkFindings(ctx context.Context, s *store, t *truth, _ map[position]row) error {
+func (v *verdict) checkFindings(ctx context.Context, s *store, t *truth) error {
 	missing := slices.Clone(t.expected)
 	query := "SELECT rule, namespace, business_key, cause, replaceRegexpAll(title, '\\\\s+', ' ') FROM findings"
 	err := s.ask(ctx, query, func(fields []string) error {

@@ -158,10 +158,7 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 			if c.spoil != nil {
 				c.spoil(truth)
 			}
-			v, err := check(t.Context(), s, truth)
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := checked(t, s, truth)
 			got := counts{v.Missing, v.Duplicates, v.RejectsMissing, v.Unexpected, v.Wrong, v.Ledger, v.Derived, v.FalseFindings, v.MissedFindings}
 			for _, n := range []struct {
 				got  *int
@@ -179,6 +176,19 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 			}
 		})
 	}
+}
+
+// checked gives what a store comes to.
+func checked(t *testing.T, s *store, truth *truth) *verdict {
+	t.Helper()
+	v := new(verdict)
+	if err := v.checkRows(t.Context(), s, truth); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.checkRest(t.Context(), s, truth); err != nil {
+		t.Fatal(err)
+	}
+	return v
 }
 
 func damage(t *testing.T, s *store, statement string) {
@@ -205,10 +215,7 @@ func TestCheckComparesEveryDerivedTable(t *testing.T) {
 	before := 0
 	for _, view := range views {
 		damage(t, s, "ALTER TABLE "+view.target+" DELETE WHERE 1")
-		v, err := check(t.Context(), s, truth)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := checked(t, s, truth)
 		if v.Derived <= before {
 			t.Errorf("%s is empty, and nobody says so", view.target)
 		}

@@ -86,14 +86,32 @@ const (
 	rulesReach    = "SELECT kafka_partition, argMax(next_offset, version) FROM rule_cursors WHERE name = 'rules' AND kafka_topic = '" + topic + "' GROUP BY kafka_partition"
 )
 
-// keepRows keeps the engine from merging the rows of events and rejects: a merge would drop a row that is there twice, and
-// so hide it. Without merges there are more parts than an engine usually bears.
+// countedTables are those of which rows are counted, and not keys.
+var countedTables = []string{"events", "rejects"}
+
+// keepRows keeps the engine from merging the rows that are counted: a merge would drop a row that is there twice, and so
+// hide it. Without merges there are more parts than an engine usually bears.
 func (s *store) keepRows(ctx context.Context) error {
-	for _, table := range []string{"events", "rejects"} {
+	for _, table := range countedTables {
 		err := s.do(ctx, "ALTER TABLE "+table+" MODIFY SETTING max_bytes_to_merge_at_max_space_in_pool = 1, "+
 			"parts_to_delay_insert = 100000, parts_to_throw_insert = 100000")
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// mergeRows lets the engine merge them, and has it done: the rules are slow on thousands of parts.
+func (s *store) mergeRows(ctx context.Context) error {
+	for _, table := range countedTables {
+		for _, statement := range []string{
+			"ALTER TABLE " + table + " RESET SETTING max_bytes_to_merge_at_max_space_in_pool",
+			"OPTIMIZE TABLE " + table + " FINAL",
+		} {
+			if err := s.do(ctx, statement); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

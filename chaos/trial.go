@@ -113,13 +113,7 @@ func (t *trial) run(ctx context.Context) (*report, error) {
 	if err := t.load(ctx, stream); err != nil {
 		return nil, err
 	}
-	truth, err := t.settle(ctx, stream)
-	if err != nil {
-		return nil, err
-	}
-	t.verify(ctx)
-	t.out.say("checking %d records", t.producer.sent.Load())
-	v, err := check(ctx, t.store, truth)
+	v, err := t.settle(ctx, stream)
 	if err != nil {
 		return nil, err
 	}
@@ -398,8 +392,8 @@ func (t *trial) progress(ctx context.Context) {
 	}
 }
 
-// settle waits until the store has everything and the rules have judged it, ends the ingesters, and gives the truth.
-func (t *trial) settle(ctx context.Context, s *stream) (*truth, error) {
+// settle waits until the store has everything and the rules have judged it, and compares both with the truth.
+func (t *trial) settle(ctx context.Context, s *stream) (*verdict, error) {
 	for _, i := range t.ingesters {
 		i.toStore.late.Wait()
 		i.toKafka.late.Wait()
@@ -417,17 +411,34 @@ func (t *trial) settle(ctx context.Context, s *stream) (*truth, error) {
 	go t.progress(progressing)
 	t.await(ctx, drainLimit, "the store to hold everything", ledgerReaches, ends)
 	t.out.say("the store has come to the end of the log")
+	done()
+	t.stopIngesters(ctx)
+	v := new(verdict)
+	if err := v.checkRows(ctx, t.store, truth); err != nil {
+		return nil, err
+	}
+	t.verify(ctx)
+	t.out.say("the rows are counted")
+	if v.clean() { // else they are of interest as they are
+		if err := t.store.mergeRows(ctx); err != nil {
+			return nil, err
+		}
+	}
 	t.await(ctx, findLimit, "the rules to judge everything", rulesReach, ends)
 	t.awaitFindings(ctx, len(s.expected))
-	t.out.say("the rules have judged it")
+	t.out.say("the rules have judged them")
+	return v, v.checkRest(ctx, t.store, truth)
+}
+
+// stopIngesters ends the ingesters, which must end cleanly.
+func (t *trial) stopIngesters(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, stopLimit)
+	defer cancel()
 	for _, i := range t.ingesters {
-		stopping, cancel := context.WithTimeout(ctx, stopLimit)
-		if err := i.stop(stopping); err != nil {
+		if err := i.stop(ctx); err != nil {
 			t.problem("%v", err)
 		}
-		cancel()
 	}
-	return truth, ctx.Err()
 }
 
 // verify asks the auditor itself whether everything is stored once, which must say the same as the checker.
