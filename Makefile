@@ -7,7 +7,7 @@ ARGS    ?=
 SEED    ?=
 BROKER  ?= embedded
 
-.PHONY: demo test chaos bench-ingest build lint libchdb testbroker clean
+.PHONY: demo test chaos bench-ingest scaling build lint libchdb testbroker clean
 
 demo: libchdb build ## run everything on this machine, with a shop that gets into trouble; ARGS="--listen ..." is passed on
 	@bin/auditor demo $(ARGS)
@@ -19,6 +19,9 @@ bench-ingest: libchdb testbroker ## measure ingest against ClickHouse's own Kafk
 	@$(GO) build -o bin/bench ./bench
 	@bin/bench $(ARGS)
 
+scaling: ## reckon what a rate of events takes: ARGS="--rates=25000 --retention=30"; ARGS=--write puts the tables into docs/scaling.md
+	@$(GO) run ./capacity $(ARGS)
+
 chaos: libchdb build ## kill and break the auditor while it works, then count: SEED=7 or SEED=1..20, BROKER=kafka for Apache Kafka
 	@[ "$(BROKER)" != kafka ] || $(MAKE) --no-print-directory testbroker
 	@$(GO) build -o bin/chaos ./chaos
@@ -29,7 +32,7 @@ build: ## build bin/auditor
 	@$(GO) build -trimpath -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o bin/auditor ./cmd/auditor
 
 lint: ## check the form of the code
-	@unformatted=$$(gofmt -l bench chaos cmd embedded emit event ingest internal queries rules web *.go); \
+	@unformatted=$$(gofmt -l bench capacity chaos cmd embedded emit event ingest internal queries rules web *.go); \
 	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	@$(GO) vet ./...
 

@@ -81,6 +81,7 @@ var mayImport = map[string][]string{
 	"chaos":               {"embedded/kafka"},
 	"cmd/auditor":         {"event", "queries", "ingest", "rules", "alerts", "web", "emit", "embedded/kafka", "embedded/clickhouse", "internal"},
 	"bench":               {"event", "queries", "ingest", "embedded/kafka", "embedded/clickhouse", "internal"},
+	"capacity":            {"ingest"},
 	"internal":            {},
 }
 
