@@ -20,18 +20,39 @@ func (s *Store) insertEvents(ctx context.Context, token string, events []event.E
 	if s.options.Protocol != clickhouse.HTTP {
 		return s.insert(ctx, "events", token, eventBlock(events))
 	}
-	const op = "insert into events"
+	return s.insertEncoded(ctx, "events", token, insertEventsText, func(x *encoder) { x.events(events) })
+}
+
+// insertRejects writes rejects as one block, as insert does.
+func (s *Store) insertRejects(ctx context.Context, token string, rejects []event.Reject) error {
+	if len(rejects) == 0 {
+		return nil
+	}
+	if s.options.Protocol != clickhouse.HTTP {
+		return s.insert(ctx, "rejects", token, rejectBlock(rejects))
+	}
+	return s.insertEncoded(ctx, "rejects", token, insertRejectsText, func(x *encoder) { x.rejects(rejects) })
+}
+
+// insertEncoded writes one block that is encoded here. The client would keep the memory of each block with the connection, for
+// as long as that lives.
+func (s *Store) insertEncoded(ctx context.Context, table, token, text string, encode func(*encoder)) error {
+	op := "insert into " + table
 	ctx, cancel := context.WithTimeout(ctx, s.config.InsertTimeout)
 	defer cancel()
 	x := encoders.Get().(*encoder)
-	defer encoders.Put(x)
+	defer func() {
+		if cap(x.buf) <= largestKept {
+			encoders.Put(x)
+		}
+	}()
 	x.reset()
-	x.events(events)
+	encode(x)
 	block := &blockBody{rest: x.buf}
 	defer block.end()
 	ctx = clickhouse.Context(context.WithValue(ctx, blockKey{}, block),
 		clickhouse.WithSettings(s.insertSettings(op, token)), clickhouse.WithColumnNamesAndTypes(standIn))
-	batch, err := s.conn.PrepareBatch(ctx, insertEventsText)
+	batch, err := s.conn.PrepareBatch(ctx, text)
 	if err != nil {
 		return classify(op, err)
 	}
@@ -43,8 +64,20 @@ func (s *Store) insertEvents(ctx context.Context, token string, events []event.E
 
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
-// insertEventsText names the columns in the order in which an encoder writes them.
-var insertEventsText = "INSERT INTO events (" + strings.Join(pluck(eventColumns, func(c *column) string { return c.name }), ", ") + ")"
+// largestKept bounds the memory that an encoder keeps for the next block, in bytes.
+const largestKept = 32 << 20
+
+// These name the columns in the order in which an encoder writes them.
+var (
+	insertEventsText  = insertText("events", pluck(eventColumns, func(c *column) string { return c.name }))
+	insertRejectsText = insertText("rejects", pluck(rejectColumns, func(c *rejectColumn) string { return c.name }))
+)
+
+const insertPrefix = "INSERT INTO "
+
+func insertText(table string, columns []string) string {
+	return insertPrefix + table + " (" + strings.Join(columns, ", ") + ")"
+}
 
 // blockKey is the key of a context's value: a block in Native format that takes the place of the body of the request.
 type blockKey struct{}
@@ -94,7 +127,7 @@ func (t blockTransport) CloseIdleConnections() { t.idle.CloseIdleConnections() }
 
 func (t blockTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	block, ok := r.Context().Value(blockKey{}).(*blockBody)
-	if !ok || !strings.HasPrefix(r.URL.Query().Get("query"), insertEventsText) { // a new connection asks who the server is, first
+	if !ok || !strings.HasPrefix(r.URL.Query().Get("query"), insertPrefix) { // a new connection asks who the server is, first
 		return t.RoundTripper.RoundTrip(r)
 	}
 	if r.Body != nil {

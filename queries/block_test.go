@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -67,6 +68,33 @@ func TestEncodedIsWhatTheClientEncodes(t *testing.T) {
 				t.Errorf("%.4000s", diff)
 			}
 		})
+	}
+}
+
+// TestEncodedRejectsAreWhatTheClientEncodes does so for rejects.
+func TestEncodedRejectsAreWhatTheClientEncodes(t *testing.T) {
+	rejects := mixedBatch(10).Rejects
+	rejects = append(rejects, event.Reject{Position: event.Position{Topic: "t", Partition: 3, Offset: 1 << 40, Index: event.WholeRecord}, KafkaTime: noon,
+		Reason: event.ReasonStoreRefused, Detail: "too \x00 bad", Key: []byte("k"), Raw: bytes.Repeat([]byte{0xff, 0}, 1<<20)})
+	for _, times := range []int{1, 300} { // one block, and one whose lists end far apart
+		many := slices.Clone(rejects)
+		for i := range times {
+			for _, r := range rejects[:2] {
+				r.Offset += int64(100 * (i + 1))
+				many = append(many, r)
+			}
+		}
+		encoded, gathered := newStore(t), newStore(t)
+		if err := encoded.insertRejects(t.Context(), "", many); err != nil {
+			t.Fatal(err)
+		}
+		if err := gathered.insert(t.Context(), "rejects", "", rejectBlock(many)); err != nil {
+			t.Fatal(err)
+		}
+		const digest = "SELECT sum(cityHash64(toString(tuple(*)))) FROM rejects"
+		if a, b := number(t, encoded, digest), number(t, gathered, digest); a != b || number(t, encoded, "SELECT count() FROM rejects") != uint64(len(many)) {
+			t.Errorf("%d rejects are stored differently", len(many))
+		}
 	}
 }
 

@@ -67,7 +67,7 @@ func (s *Store) fill(ctx context.Context, b *event.Batch) error {
 	if err := s.insertEvents(ctx, "", events); err != nil {
 		return err
 	}
-	return s.insert(ctx, "rejects", "", rejectBlock(rejects))
+	return s.insertRejects(ctx, "", rejects)
 }
 
 // newRejects gives those of b's rejects that may be inserted. A row that comes again takes the place of the one that is

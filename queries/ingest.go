@@ -37,7 +37,7 @@ func (s *Store) InsertBatch(ctx context.Context, b event.Batch) error {
 	if err != nil {
 		return err
 	}
-	if err := s.insert(ctx, "rejects", token+":rejects"+suffix, rejectBlock(rejects)); err != nil {
+	if err := s.insertRejects(ctx, token+":rejects"+suffix, rejects); err != nil {
 		return err
 	}
 	if b.Unconfirmed { // what its token keeps out follows under another one
@@ -145,26 +145,6 @@ func eventBlock(events []event.Event) []values {
 		block[i] = values{c.name, c.gather(events)}
 	}
 	return block
-}
-
-func rejectBlock(rejects []event.Reject) []values {
-	return []values{
-		{"kafka_topic", pluck(rejects, func(r *event.Reject) string { return r.Topic })},
-		{"kafka_partition", pluck(rejects, func(r *event.Reject) int32 { return r.Partition })},
-		{"kafka_offset", pluck(rejects, func(r *event.Reject) int64 { return r.Offset })},
-		{"kafka_index", pluck(rejects, func(r *event.Reject) int32 { return r.Index })},
-		{"kafka_time", pluck(rejects, func(r *event.Reject) time.Time { return storable(r.KafkaTime) })},
-		{"reason", pluck(rejects, func(r *event.Reject) string { return string(r.Reason) })},
-		{"detail", pluck(rejects, func(r *event.Reject) string { return r.Detail })},
-		{"key", pluck(rejects, func(r *event.Reject) string { return string(r.Key) })},
-		{"header_names", pluck(rejects, func(r *event.Reject) []string {
-			return pluck(r.Headers, func(h *event.Header) string { return h.Key })
-		})},
-		{"header_values", pluck(rejects, func(r *event.Reject) []string {
-			return pluck(r.Headers, func(h *event.Header) string { return string(h.Value) })
-		})},
-		{"raw", pluck(rejects, func(r *event.Reject) string { return string(r.Raw) })},
-	}
 }
 
 // pluck gathers one value of each row.

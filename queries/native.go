@@ -32,6 +32,17 @@ func (x *encoder) events(events []event.Event) {
 	}
 }
 
+// rejects writes a block of all columns of rejects.
+func (x *encoder) rejects(rejects []event.Reject) {
+	x.buf = binary.AppendUvarint(x.buf, uint64(len(rejectColumns)))
+	x.buf = binary.AppendUvarint(x.buf, uint64(len(rejects)))
+	for _, c := range rejectColumns {
+		x.text(c.name)
+		x.text(c.kind)
+		c.encode(x, rejects)
+	}
+}
+
 func (x *encoder) text(s string) {
 	x.buf = binary.AppendUvarint(x.buf, uint64(len(s)))
 	x.buf = append(x.buf, s...)

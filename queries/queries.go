@@ -99,8 +99,10 @@ func clientOptions(config Config, layout layout, opts Options) (*clickhouse.Opti
 		MaxIdleConns:    config.MaxConnections,
 		ConnMaxLifetime: time.Hour,
 		Compression:     &clickhouse.Compression{Method: clickhouse.CompressionLZ4},
-		Settings:        layout.sessionSettings(),
-		DialStrategy:    newAddresses(config.AddressOrder).dial,
+		// A connection would keep the memory of the largest block that it ever sent.
+		FreeBufOnConnRelease: true,
+		Settings:             layout.sessionSettings(),
+		DialStrategy:         newAddresses(config.AddressOrder).dial,
 	}
 	o.ClientInfo.Products = append(o.ClientInfo.Products, struct{ Name, Version string }{"auditor", ""})
 	if opts.DialContext != nil || config.Protocol == HTTP {
