@@ -2,26 +2,52 @@ package ingest
 
 import (
 	"context"
+	"math"
 	"sync"
 )
 
-// costOfByte is about how many bytes of memory a byte of a record takes until its batch is in the store: decoded, as
-// columns, and encoded for the wire.
-const costOfByte = 8
+// About how many bytes of memory records take until they are in the store. The first is of a record that was unpacked, the
+// other two of what a batch takes beside its records, by row and by byte: events, then columns, then the block on its way.
+const (
+	costOfRecord = 160
+	costOfRow    = 1024
+	costOfByte   = 3
+)
 
-func batchCost(bytes int) int { return bytes * costOfByte }
+// costOfFetch is what is set aside for each byte that one fetch may give, before it is known what it holds.
+const costOfFetch = 8
 
-// budget bounds the memory that all batches in flight take together. Who waits is served in order, so that no partition
-// starves.
+func costOfChunk(records, bytes int) int { return records*costOfRecord + bytes }
+
+func costOfBatch(rows, bytes int) int { return rows*costOfRow + bytes*costOfByte }
+
+// budget bounds the memory that all partitions' chunks and batches take together. Who waits is served in order, so that no
+// partition starves.
 type budget struct {
 	mu      sync.Mutex
-	free    int
+	size    int
+	free    int // negative where somebody who has all of it takes more
 	waiting []*claim
 }
 
 type claim struct {
 	bytes int
 	ready chan struct{}
+}
+
+func newBudget(size int) *budget { return &budget{size: size, free: size} }
+
+// parts are what to claim for n bytes, one after the other: those, and then, for what takes more, all that there is. What takes
+// most is in memory alone.
+func (b *budget) parts(n int) [2]int { return [2]int{min(n, b.size), b.size} }
+
+// room is how large a response may be of which the fetch has such a part of the budget, and how much of it may be unpacked: half
+// of the part each. For who has all there is no limit here.
+func (b *budget) room(part int) int {
+	if part >= b.size {
+		return math.MaxInt
+	}
+	return part / 2
 }
 
 // take waits until n bytes are free, or ctx ends. n is never more than the whole budget.
@@ -44,6 +70,17 @@ func (b *budget) take(ctx context.Context, n int) error {
 	}
 }
 
+// try takes n bytes if they are free and nobody waits, and reports whether it did.
+func (b *budget) try(n int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) > 0 || b.free < n {
+		return false
+	}
+	b.free -= n
+	return true
+}
+
 // withdraw gives up a claim, and what it got meanwhile.
 func (b *budget) withdraw(c *claim) {
 	b.mu.Lock()
@@ -59,8 +96,7 @@ func (b *budget) withdraw(c *claim) {
 	b.serve()
 }
 
-// give returns n bytes. A negative n takes them without waiting, for what turned out larger than it was thought: others
-// then wait longer.
+// give returns n bytes. A negative n takes them without waiting: the others then wait longer.
 func (b *budget) give(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,4 +110,11 @@ func (b *budget) serve() {
 		close(b.waiting[0].ready)
 		b.waiting = b.waiting[1:]
 	}
+}
+
+// state tells how much is taken, and how many wait.
+func (b *budget) state() (taken, waiting int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.size - b.free, len(b.waiting)
 }

@@ -68,6 +68,10 @@ func DefaultKafka() Kafka {
 	return Kafka{Topics: []string{"task-events"}, Group: "auditor", ClientID: "auditor"}
 }
 
+// MemoryLimit is what the program's memory is to be held to, in bytes, where it does nothing but ingest: see
+// debug.SetMemoryLimit. The collector lets garbage grow to as much as is in use, and works harder near the limit.
+func (c Config) MemoryLimit() int64 { return 5*int64(c.Memory)/2 + 64<<20 }
+
 // problems collects what is wrong with a configuration.
 type problems []error
 
@@ -88,8 +92,8 @@ func (c Config) Validate() error {
 	if c.MaxWait < time.Millisecond || c.MaxWait > time.Minute {
 		p.bad("max_wait", "must be from 1ms to 1m")
 	}
-	if c.Memory < batchCost(c.MaxBytes) {
-		p.bad("memory", "must be at least %d times max_bytes", costOfByte)
+	if c.Memory/costOfFetch < c.MaxBytes {
+		p.bad("memory", "must be at least %d times max_bytes", costOfFetch)
 	}
 	if c.SessionTimeout < 6*time.Second || c.SessionTimeout > 30*time.Minute {
 		p.bad("session_timeout", "must be from 6s to 30m")

@@ -43,6 +43,22 @@ type refusedAlone struct {
 	detail string
 }
 
+// heavy is a record that asked too much of the store when it was sent alone.
+type heavy struct {
+	offset int64
+	tries  int
+	others int64 // batches that the store had taken before it was tried
+}
+
+// tooMuchAlone counts an attempt with the record at offset, and reports whether it is known now that the record is at fault.
+func (p *partition) tooMuchAlone(offset int64) bool {
+	if p.heavy.tries == 0 || p.heavy.offset != offset {
+		p.heavy = heavy{offset: offset, others: p.accepted.Load()}
+	}
+	p.heavy.tries++
+	return p.heavy.tries >= enoughAlone && p.accepted.Load()-p.heavy.others >= enoughAlone
+}
+
 // divide takes b, which the store refuses, back into the chunk, and has smaller batches made of it. They are ranges with
 // intents and tokens of their own. Until the end of b is reached the store is asked what it has of each: a materialized
 // view that refuses leaves rows in the table that it reads. What is refused for its content is halved until it is one

@@ -19,6 +19,9 @@ import (
 // maxResponse bounds a fetch response. A broker answers with one whole batch even where that is more than it was asked for.
 const maxResponse = 256 << 20
 
+// headSize is more than all that an answer has before its first list of transactions or records.
+const headSize = 512
+
 // minFetchVersion is the first that knows of transactions (Kafka 0.11).
 const minFetchVersion = 4
 
@@ -30,7 +33,11 @@ type fetchRequest struct {
 	fetch.Request
 	clientID string
 	version  int16
+	room     int // how large an answer may be; 0: its records are left unread
 }
+
+// errNoRoom says that what the broker has there takes more memory than was set aside for it.
+var errNoRoom = errors.New("a batch of records takes more room than there is")
 
 // fetchResponse is the answer, its records as the broker sent them.
 type fetchResponse struct {
@@ -63,22 +70,33 @@ func (r *fetchRequest) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	if _, err := io.ReadFull(rw, size[:]); err != nil {
 		return nil, fmt.Errorf("fetch: %w", err)
 	}
-	n := binary.BigEndian.Uint32(size[:])
-	if n > maxResponse {
+	n := int64(binary.BigEndian.Uint32(size[:]))
+	keep := n
+	switch {
+	case n > maxResponse:
 		return nil, fmt.Errorf("fetch: an answer of %d bytes is too large", n)
+	case r.room == 0:
+		keep = min(n, headSize)
+	case n > int64(r.room):
+		return nil, errNoRoom
 	}
-	body := make([]byte, n)
+	body := make([]byte, keep)
 	if _, err := io.ReadFull(rw, body); err != nil {
 		return nil, fmt.Errorf("fetch: %w", err)
+	}
+	if r.room == 0 {
+		if _, err := io.CopyN(io.Discard, rw, n-keep); err != nil {
+			return nil, fmt.Errorf("fetch: %w", err)
+		}
+		return parseHead(&wire{bytes: body}, r.version, correlation)
 	}
 	return parseFetch(body, r.version, correlation)
 }
 
 var errFetchFraming = errors.New("fetch: the answer is not framed as it should be")
 
-// parseFetch reads the answer to a fetch of one partition.
-func parseFetch(body []byte, version int16, correlation int32) (*fetchResponse, error) {
-	w := wire{bytes: body}
+// parseHead reads the answer to a fetch of one partition up to its lists.
+func parseHead(w *wire, version int16, correlation int32) (*fetchResponse, error) {
 	if w.int32() != correlation {
 		return nil, errFetchFraming
 	}
@@ -102,6 +120,22 @@ func parseFetch(body []byte, version int16, correlation int32) (*fetchResponse, 
 	if version >= 5 {
 		r.logStart = w.int64()
 	}
+	switch {
+	case w.short:
+		return nil, errFetchFraming
+	case code != 0:
+		return nil, fmt.Errorf("fetch: %w", kafka.Error(code))
+	}
+	return r, nil
+}
+
+// parseFetch reads all of the answer to a fetch of one partition.
+func parseFetch(body []byte, version int16, correlation int32) (*fetchResponse, error) {
+	w := wire{bytes: body}
+	r, err := parseHead(&w, version, correlation)
+	if err != nil {
+		return nil, err
+	}
 	n := w.int32()
 	if int64(n)*16 > int64(len(w.bytes)) {
 		return nil, errFetchFraming
@@ -119,9 +153,6 @@ func parseFetch(body []byte, version int16, correlation int32) (*fetchResponse, 
 		return nil, errFetchFraming
 	}
 	slices.SortFunc(r.rolledBack, func(a, b aborted) int { return cmp.Compare(a.first, b.first) })
-	if code != 0 {
-		return nil, fmt.Errorf("fetch: %w", kafka.Error(code))
-	}
 	return r, nil
 }
 
@@ -155,18 +186,25 @@ func (w *wire) int16() int16 { return int16(w.uint(2)) }
 func (w *wire) int32() int32 { return int32(w.uint(4)) }
 func (w *wire) int64() int64 { return int64(w.uint(8)) }
 
-// fetch asks the partition's leader for records from offset on, up to about limit bytes. With nothing there the broker
-// waits up to wait for at least least bytes.
-func (c *client) fetch(ctx context.Context, topic string, partition int32, offset int64, least, limit int, wait time.Duration) (*fetchResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, wait+requestTimeout)
+// demand is how much to fetch, and how long to wait for it.
+type demand struct {
+	limit int           // bytes, about: one whole batch comes although it is larger
+	room  int           // of which no more may come, else the error is errNoRoom; 0: the records are left unread
+	wait  time.Duration // how long the broker waits where there is nothing
+}
+
+// fetch asks the partition's leader for records from offset on.
+func (c *client) fetch(ctx context.Context, topic string, partition int32, offset int64, d demand) (*fetchResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.wait+requestTimeout)
 	defer cancel()
 	resp, err := c.transport.RoundTrip(ctx, c.Addr, &fetchRequest{
 		clientID: c.config.ClientID,
+		room:     d.room,
 		Request: fetch.Request{
 			ReplicaID:      -1,
-			MaxWaitTime:    int32(wait.Milliseconds()),
-			MinBytes:       int32(least),
-			MaxBytes:       int32(limit),
+			MaxWaitTime:    int32(d.wait.Milliseconds()),
+			MinBytes:       1,
+			MaxBytes:       int32(d.limit),
 			IsolationLevel: readCommitted,
 			SessionEpoch:   -1, // no session
 			Topics: []fetch.RequestTopic{{
@@ -176,7 +214,7 @@ func (c *client) fetch(ctx context.Context, topic string, partition int32, offse
 					CurrentLeaderEpoch: -1,
 					FetchOffset:        offset,
 					LogStartOffset:     -1,
-					PartitionMaxBytes:  int32(limit),
+					PartitionMaxBytes:  int32(d.limit),
 				}},
 			}},
 		},

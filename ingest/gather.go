@@ -35,20 +35,21 @@ func (p *partition) gather(ctx context.Context) (event.Batch, error) {
 			return event.Batch{}, err
 		}
 	}
-	return p.cut(bound{upTo, p.most(), p.config.MaxRows, p.config.MaxBytes}), nil
+	return p.cut(bound{upTo, p.most(), p.config.MaxRows, p.share, false}), nil
 }
 
 // bound is how far a batch may reach.
 type bound struct {
 	upTo                 int64 // last offset
 	records, rows, bytes int   // about; it holds at least one record
+	whole                bool  // it reaches so far whatever memory it takes
 }
 
 // await reports whether there is something to read. It waits for that, and then, unless there is plenty, until MaxWait has
 // passed since the last batch, so that few records do not make many batches.
 func (p *partition) await(ctx context.Context) (bool, error) {
 	if p.readable <= p.next {
-		if _, err := p.fetch(ctx, pollBytes, p.config.MaxWait); err != nil || p.readable <= p.next {
+		if _, err := p.fetchAt(ctx, p.next, demand{limit: pollBytes, wait: p.config.MaxWait}); err != nil || p.readable <= p.next {
 			return false, err
 		}
 	}
@@ -63,67 +64,143 @@ func (p *partition) await(ctx context.Context) (bool, error) {
 
 // fill fetches a chunk, once the budget has room for it.
 func (p *partition) fill(ctx context.Context) error {
-	limit := max(p.config.MaxBytes/p.ratio, min(leastFetch, p.config.MaxBytes))
-	if err := p.reserve(ctx, limit); err != nil {
-		return err
+	limit := max(int(float64(p.config.MaxBytes)/p.ratio), min(leastFetch, p.config.MaxBytes))
+	return p.within(ctx, false, func() (chunk, error) {
+		c, err := p.load(ctx, p.next, limit, 0)
+		if err != nil {
+			return c, err
+		}
+		if c.next == p.next && !pause(ctx, p.pace.firstRetry) { // what the broker called readable is gone again
+			return c, ctx.Err()
+		}
+		p.ratio = max(float64(c.bytes)/float64(max(c.packed, 1)), 1)
+		return c, nil
+	})
+}
+
+// within reads a chunk within a part of the budget. Where a single batch or record, or a chunk that must become a batch as a
+// whole, takes more than is set aside for a fetch, it is read again once all of the budget is this partition's.
+func (p *partition) within(ctx context.Context, whole bool, read func() (chunk, error)) error {
+	for _, part := range p.budget.parts(p.config.MaxBytes * costOfFetch) {
+		p.drop()
+		if err := p.budget.take(ctx, part); err != nil {
+			return err
+		}
+		p.held = part
+		c, err := read()
+		if errors.Is(err, errNoRoom) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if p.keep(c, whole) {
+			return nil
+		}
 	}
-	resp, err := p.fetch(ctx, limit, 0)
-	if err != nil {
-		return err
-	}
-	chunk, err := decodeRecords(p.topic, p.partition, p.next, resp.records, resp.rolledBack)
-	if err != nil {
-		return err
-	}
-	if chunk.next == p.next && !pause(ctx, p.pace.firstRetry) { // what the broker called readable is gone again
-		return ctx.Err()
-	}
-	p.keep(chunk, len(resp.records))
 	return nil
 }
 
-// reserve takes the place of the chunk's part of the budget with one for so many bytes of records.
-func (p *partition) reserve(ctx context.Context, bytes int) error {
-	p.drop()
-	if err := p.budget.take(ctx, batchCost(bytes)); err != nil {
-		return err
+// load fetches and unpacks about limit bytes from an offset on, within what is held of the budget.
+func (p *partition) load(ctx context.Context, from int64, limit int, wait time.Duration) (chunk, error) {
+	room := p.budget.room(p.held)
+	resp, err := p.fetchAt(ctx, from, demand{limit, room, wait})
+	if err != nil {
+		return chunk{}, err
 	}
-	p.held = batchCost(bytes)
-	return nil
+	return decodeRecords(p.topic, p.partition, from, resp.records, resp.rolledBack, space{aFewMore(p.config.MaxBytes), room})
 }
 
-// keep takes over a chunk that was read from so many bytes on the wire.
-func (p *partition) keep(c chunk, wire int) {
-	bytes := 0
-	for i := range c.entries {
-		bytes += c.entries[i].size()
-	}
-	p.ratio = max(bytes/max(wire, 1), 1)
+// alone reports whether all of the budget is this partition's.
+func (p *partition) alone() bool { return p.held >= p.budget.size }
+
+// keep takes over a chunk, which is to be one batch if it is whole, and reports whether there is memory for it. It gives back
+// what is not needed of the budget, and takes what is needed more if that can be had at once; if not, the chunk's batches are
+// smaller.
+func (p *partition) keep(c chunk, whole bool) bool {
 	p.chunk = c
-	p.budget.give(p.held - batchCost(bytes))
-	p.held = batchCost(bytes)
+	bytes, largest := 0, 0
+	for i := range c.entries {
+		n := c.entries[i].size()
+		bytes, largest = bytes+n, max(largest, n)
+	}
+	p.share = bytes/(bytes/(aFewMore(p.config.MaxBytes)+1)+1) + 1 // a few bytes more make no batch of their own
+	own := costOfChunk(len(c.entries), bytes)
+	most := own + costOfBatch(min(len(c.entries), p.config.MaxRows), p.share)
+	least := own + costOfBatch(1, largest)
+	if whole {
+		most = own + costOfBatch(len(c.entries), bytes)
+		least = most
+	}
+	switch {
+	case most <= p.held:
+		p.budget.give(p.held - most)
+		p.held = most
+	case p.alone():
+		n := max(p.held, least)
+		p.budget.give(p.held - n)
+		p.held = n
+	case p.budget.try(most - p.held):
+		p.held = most
+	case least > p.held:
+		return false
+	}
+	p.allowance = p.held - own
+	if most > p.held { // batches of one size rather than large ones and rests
+		p.share = min(p.share, bytes/(costOfBatch(len(c.entries), bytes)/p.allowance+1)+1)
+	}
+	return true
 }
 
 // drop forgets the chunk.
 func (p *partition) drop() {
-	p.chunk = chunk{}
+	p.chunk, p.uncut = chunk{}, nil
 	p.budget.give(p.held)
 	p.held = 0
 }
+
+// affords reports whether a batch of so many rows and bytes may have more of them. Where all that was set aside for it is taken, as
+// by arrays, which make many rows, it takes more if that can be had at once.
+func (p *partition) affords(rows, bytes int) bool {
+	if costOfBatch(rows, bytes) < p.allowance {
+		return true
+	}
+	more := p.allowance/4 + costOfRow
+	if !p.budget.try(more) {
+		return false
+	}
+	p.held += more
+	p.allowance += more
+	return true
+}
+
+// charge takes what a batch of so many rows and bytes takes beyond what was set aside for it: the others then wait longer.
+func (p *partition) charge(rows, bytes int) {
+	if over := costOfBatch(rows, bytes) - p.allowance; over > 0 {
+		p.budget.give(-over)
+		p.held += over
+		p.allowance += over
+	}
+}
+
+// aFewMore is how many bytes are still taken for the limit.
+func aFewMore(limit int) int { return limit + limit/4 }
 
 // cut decodes the front of the chunk into a batch that begins at the next offset and stays within the bound. Where nothing
 // is left of the chunk the batch covers all of it, with what holds no record at its end.
 func (p *partition) cut(to bound) event.Batch {
 	p.uncut = p.chunk.entries
 	b := event.Batch{Topic: p.topic, Partition: p.partition, First: p.next, Last: p.next - 1}
-	b.Events = make([]event.Event, 0, min(len(p.chunk.entries), to.records, to.rows)) // nearly every record is one event
+	b.Events = make([]event.Event, 0, min(len(p.chunk.entries), to.records, to.rows, 1+p.allowance/costOfRow)) // nearly every record is one event
+	bytes := 0
 	for len(p.chunk.entries) > 0 {
 		e := &p.chunk.entries[0]
 		if e.Offset > to.upTo {
 			b.Last = to.upTo
 			return b
 		}
-		if b.Records > 0 && (b.Records >= to.records || len(b.Events)+len(b.Rejects) >= to.rows || to.bytes <= 0) {
+		full := b.Records >= to.records || rowsOf(b) >= to.rows || bytes >= to.bytes || !to.whole && !p.affords(rowsOf(b), bytes)
+		if b.Records > 0 && full {
 			return b
 		}
 		switch {
@@ -136,7 +213,8 @@ func (p *partition) cut(to bound) event.Batch {
 		default:
 			b.Events, b.Rejects = p.decode(b.Events, b.Rejects, e.Record)
 		}
-		to.bytes -= e.size()
+		bytes += e.size()
+		p.charge(rowsOf(b), bytes)
 		b.Records++
 		b.Time = e.Time
 		if b.Oldest.IsZero() || e.Time.Before(b.Oldest) {
@@ -160,48 +238,42 @@ func (p *partition) gatherExact(ctx context.Context) (event.Batch, error) {
 		return event.Batch{}, stop(Replaced, "offsets %d to %d held %d records, and hold %d: the topic was made anew",
 			want.first, want.last, want.records, len(entries))
 	}
-	p.chunk = chunk{entries: entries, next: want.last + 1} // its part of the budget is held until the batch is stored
-	return p.cut(bound{want.last, math.MaxInt, math.MaxInt, math.MaxInt}), nil
+	p.chunk.next = want.last + 1
+	return p.cut(bound{want.last, math.MaxInt, math.MaxInt, math.MaxInt, true}), nil
 }
 
-// readRange reads all records of a range that is known to have been readable. They take their part of the budget until
-// drop.
+// readRange reads all records of a range that is known to have been readable, into the chunk.
 func (p *partition) readRange(ctx context.Context, want span) ([]entry, error) {
-	if err := p.reserve(ctx, p.config.MaxBytes); err != nil {
-		return nil, err
+	limit := p.config.MaxBytes
+	if want.first == want.last {
+		limit = pollBytes // one batch of records comes all the same
 	}
-	var all []entry
-	for from := want.first; from <= want.last; {
-		resp, err := p.fetchAt(ctx, from, p.config.MaxBytes, p.config.MaxWait)
-		if err != nil {
-			return nil, err
-		}
-		c, err := decodeRecords(p.topic, p.partition, from, resp.records, resp.rolledBack)
-		if err != nil {
-			return nil, err
-		}
-		if c.next == from && !pause(ctx, p.pace.firstRetry) {
-			return nil, ctx.Err()
-		}
-		for i := range c.entries {
-			if c.entries[i].Offset <= want.last {
-				all = append(all, c.entries[i])
+	err := p.within(ctx, true, func() (all chunk, err error) {
+		for from := want.first; from <= want.last; {
+			c, err := p.load(ctx, from, limit, p.config.MaxWait)
+			if err != nil {
+				return all, err
 			}
+			if c.next == from && !pause(ctx, p.pace.firstRetry) {
+				return all, ctx.Err()
+			}
+			for i := range c.entries {
+				if c.entries[i].Offset <= want.last {
+					all.entries = append(all.entries, c.entries[i])
+				}
+			}
+			from = c.next
 		}
-		from = c.next
-	}
-	return all, nil
+		return all, nil
+	})
+	return p.chunk.entries, err
 }
 
-// fetch asks for records from the next offset on.
-func (p *partition) fetch(ctx context.Context, limit int, wait time.Duration) (*fetchResponse, error) {
-	return p.fetchAt(ctx, p.next, limit, wait)
-}
-
-func (p *partition) fetchAt(ctx context.Context, offset int64, limit int, wait time.Duration) (*fetchResponse, error) {
+// fetchAt asks for records, until there is an answer.
+func (p *partition) fetchAt(ctx context.Context, offset int64, d demand) (*fetchResponse, error) {
 	var resp *fetchResponse
 	err := p.retry(ctx, p.kafka, func() (err error) {
-		resp, err = p.client.fetch(ctx, p.topic, p.partition, offset, 1, limit, wait)
+		resp, err = p.client.fetch(ctx, p.topic, p.partition, offset, d)
 		if errors.Is(err, kafka.OffsetOutOfRange) || errors.Is(err, kafka.UnknownTopicOrPartition) { // it may come back as another
 			return errGone
 		}
@@ -220,7 +292,7 @@ func (p *partition) fetchAt(ctx context.Context, offset int64, limit int, wait t
 	return resp, nil
 }
 
-// size is how many bytes of the chunk an entry takes.
+// size is how many bytes of records an entry is.
 func (e *entry) size() int {
 	n := len(e.Key) + len(e.Value)
 	for i := range e.Headers {
@@ -229,8 +301,5 @@ func (e *entry) size() int {
 	if e.broken != nil {
 		n += len(e.broken.Raw)
 	}
-	return n + recordOverhead
+	return n
 }
-
-// recordOverhead stands for what a record takes besides its bytes, in units of bytes of records.
-const recordOverhead = 64

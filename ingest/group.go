@@ -80,13 +80,13 @@ func New(c Config, store Store, decoder Decoder, log *slog.Logger, r prometheus.
 		decoder: decoder,
 		log:     log,
 		board:   &board{},
-		budget:  &budget{free: c.Memory},
+		budget:  newBudget(c.Memory),
 		kafka:   newTroubles(log, "kafka"),
 		stored:  newTroubles(log, "store"),
 		pace:    defaultPace,
 		prover:  &prover{},
 	}
-	i.metrics = newMetrics(r, c.Kafka.Topics, i.Status, i.prover.snapshot)
+	i.metrics = newMetrics(r, c.Kafka.Topics, i.budget, i.Status, i.prover.snapshot)
 	return i, nil
 }
 

@@ -27,6 +27,8 @@ const childEnv = "AUDITOR_INGEST_CHILD"
 type order struct {
 	Config Config
 	Socket string // of the store
+
+	Load *load // instead: read events into a store of the child's own
 }
 
 // runChild ingests until standard input ends, or until it is killed.
@@ -36,6 +38,9 @@ func runChild(text string) int {
 		if err := json.Unmarshal([]byte(text), &o); err != nil {
 			return err
 		}
+		if o.Load != nil {
+			return o.Load.run(o.Config)
+		}
 		store, err := rpc.Dial("unix", o.Socket)
 		if err != nil {
 			return err
@@ -44,18 +49,23 @@ func runChild(text string) int {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithCancel(context.Background())
-		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin) // it ends, one way or another
-			cancel()
-		}()
-		return i.Run(ctx)
+		return i.Run(untilStdinEnds())
 	}()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
+}
+
+// untilStdinEnds gives a context that ends with standard input, which ends one way or another.
+func untilStdinEnds() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	return ctx
 }
 
 // remoteStore is the parent's store as a child reaches it.
@@ -133,20 +143,26 @@ func serveStore(t *testing.T, s Store) (socket string) {
 	return socket
 }
 
-// spawn runs an ingest process. The function that it gives ends it as SIGTERM does.
-func spawn(t *testing.T, o order) (*exec.Cmd, func()) {
+// child prepares an ingest process. It ends as by SIGTERM when its standard input is closed.
+func child(t *testing.T, o order) (cmd *exec.Cmd, stdin io.Closer) {
 	t.Helper()
 	text, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(os.Args[0])
+	cmd = exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+string(text))
 	cmd.Stderr = t.Output()
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
+	if stdin, err = cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
+	return cmd, stdin
+}
+
+// spawn runs an ingest process. The function that it gives ends it as SIGTERM does.
+func spawn(t *testing.T, o order) (*exec.Cmd, func()) {
+	t.Helper()
+	cmd, stdin := child(t, o)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ const (
 	checkFailed     = "failed" // the store could not be asked
 )
 
-func newMetrics(r prometheus.Registerer, topics []string, status func() Status, proofs func() []proof.Proof) *metrics {
+func newMetrics(r prometheus.Registerer, topics []string, b *budget, status func() Status, proofs func() []proof.Proof) *metrics {
 	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "auditor", Subsystem: "ingest", Name: name, Help: help}, labels)
 		r.MustRegister(v)
@@ -83,7 +83,7 @@ func newMetrics(r prometheus.Registerer, topics []string, status func() Status, 
 	for _, outcome := range []string{checkComplete, checkIncomplete, checkFailed} {
 		m.checks.WithLabelValues(outcome)
 	}
-	r.MustRegister(&statusCollector{status: status}, &proofCollector{proofs: proofs})
+	r.MustRegister(&statusCollector{status: status, budget: b}, &proofCollector{proofs: proofs})
 	return m
 }
 
@@ -92,10 +92,15 @@ var (
 	lagDesc      = prometheus.NewDesc("auditor_ingest_lag", "Records of a partition that are not yet in the store.", []string{"topic", "partition"}, nil)
 	nextDesc     = prometheus.NewDesc("auditor_ingest_next_offset", "Next offset of a partition to read.", []string{"topic", "partition"}, nil)
 	stoppedDesc  = prometheus.NewDesc("auditor_ingest_stopped_partitions", "Partitions that stand still until somebody acts, by reason.", []string{"reason"}, nil)
+	takenDesc    = prometheus.NewDesc("auditor_ingest_memory_bytes", "What is taken of the memory that all batches in flight may take together.", nil, nil)
+	waitingDesc  = prometheus.NewDesc("auditor_ingest_memory_waiting", "Partitions that wait for memory, and fetch nothing meanwhile.", nil, nil)
 )
 
 // statusCollector tells the status as metrics, so that a partition that was given up disappears from them.
-type statusCollector struct{ status func() Status }
+type statusCollector struct {
+	status func() Status
+	budget *budget
+}
 
 // Describe names the metrics.
 func (c *statusCollector) Describe(out chan<- *prometheus.Desc) {
@@ -103,6 +108,8 @@ func (c *statusCollector) Describe(out chan<- *prometheus.Desc) {
 	out <- lagDesc
 	out <- nextDesc
 	out <- stoppedDesc
+	out <- takenDesc
+	out <- waitingDesc
 }
 
 // Collect reads the status.
@@ -116,6 +123,9 @@ func (c *statusCollector) Collect(out chan<- prometheus.Metric) {
 		assigned = 1
 	}
 	gauge(assignedDesc, assigned)
+	taken, waiting := c.budget.state()
+	gauge(takenDesc, float64(taken))
+	gauge(waitingDesc, float64(waiting))
 	stopped := make(map[Reason]int)
 	for _, p := range s.Partitions {
 		if p.Stopped != "" {

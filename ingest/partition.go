@@ -28,9 +28,11 @@ type partition struct {
 	readable int64     // offset before which there are records to read, as far as is known
 	latest   time.Time // when the last batch was begun
 
-	chunk chunk // what was fetched and is not yet in a batch
-	held  int   // bytes of the budget that the chunk takes
-	ratio int   // how many bytes of records came from a byte on the wire, at least 1
+	chunk     chunk   // what was fetched and is not yet in a batch
+	held      int     // bytes of the budget that the chunk and a batch of it take
+	allowance int     // bytes of them that a batch may take
+	share     int     // bytes of records that make a batch of it
+	ratio     float64 // how many bytes of records came from a byte on the wire, at least 1
 
 	// What the store refuses, see divide.
 	uncut    []entry       // the chunk's entries before the last batch was cut from it
@@ -38,6 +40,7 @@ type partition struct {
 	limit    int           // records that one batch may hold, as the store was asked too much before; 0: no limit but the usual ones
 	refused  *refusedAlone // becomes a reject
 	refusals int           // records that were refused alone, with none accepted between
+	heavy    heavy         // the record that asks too much alone
 	doubtful []event.Range // ranges, now divided, of which an attempt may still be under way
 }
 
@@ -61,6 +64,10 @@ func newPartition(i *Ingester, g generation, p place) *partition {
 	}
 }
 
+// errAnew says that the batch is to be read and tried anew: it may take long, and what else was read takes room meanwhile
+// that others need.
+var errAnew = errors.New("the batch is read anew")
+
 // errGone says that the offset to read is not in the log any more, or not yet: what to do has to be found out anew.
 var errGone = errors.New("the offset is out of range")
 
@@ -81,7 +88,7 @@ func (p *partition) run(ctx context.Context) {
 			if !pause(ctx, p.pace.stopped) {
 				return
 			}
-		case errors.Is(err, errGone):
+		case errors.Is(err, errGone), errors.Is(err, errAnew):
 			if !pause(ctx, p.pace.firstRetry) {
 				return
 			}
@@ -143,7 +150,7 @@ func (p *partition) retry(ctx context.Context, side *troubles, do func() error) 
 		case err == nil:
 			side.end(p.place)
 			return nil
-		case errors.As(err, &s), errors.As(err, &r), errors.Is(err, errFenced), errors.Is(err, errGone):
+		case errors.As(err, &s), errors.As(err, &r), errors.Is(err, errFenced), errors.Is(err, errGone), errors.Is(err, errNoRoom), errors.Is(err, errAnew):
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -223,7 +230,7 @@ func (p *partition) settle() {
 // worth knowing. What the store refuses comes back as a refusal.
 func (p *partition) insert(ctx context.Context, b event.Batch) error {
 	doubt := p.exact != nil && p.exact.first == b.First // whoever had the partition before may have sent it
-	tooMuch, others := 0, p.accepted.Load()
+	tooMuch := 0
 	return p.retry(ctx, p.stored, func() error {
 		attempt, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.config.InsertTimeout)
 		defer cancel()
@@ -241,8 +248,10 @@ func (p *partition) insert(ctx context.Context, b event.Batch) error {
 		switch {
 		case b.Records > 1 && tooMuch >= enoughTries:
 			return &refusal{err, false, doubt}
-		case b.Records == 1 && tooMuch >= enoughAlone && p.accepted.Load()-others >= enoughAlone:
+		case b.Records == 1 && p.tooMuchAlone(b.First):
 			return &refusal{err, true, doubt}
+		case b.Records == 1 && tooMuch >= enoughAlone:
+			return errAnew
 		}
 		return err
 	})

@@ -69,14 +69,23 @@ type entry struct {
 type chunk struct {
 	entries []entry // at or above the offset asked for, in order
 	next    int64   // first offset of which it told nothing; every offset before it that has no entry here holds no record
+	bytes   int     // of the records, unpacked
+	packed  int     // of the response that they were in
+}
+
+// space is how much of a response to unpack. What it leaves is fetched again.
+type space struct {
+	enough int // bytes of records after which it is enough
+	room   int // memory that the chunk may take. Where its first batch takes more, the error is errNoRoom
 }
 
 // decodeRecords reads the record batches of a fetch response that asked for offset from. Batches may begin before it, and
-// the last may be cut off. A batch that fails its checksum ends the chunk: with nothing before it, that is the error.
-func decodeRecords(topic string, partition int32, from int64, data []byte, rolledBack []aborted) (chunk, error) {
+// the last may be cut off. A batch that fails its checksum, or that there is no room for, ends the chunk: with nothing before
+// it, that is the error.
+func decodeRecords(topic string, partition int32, from int64, data []byte, rolledBack []aborted, s space) (chunk, error) {
 	c := chunk{next: from}
 	gone := make(map[int64]bool) // producers inside a transaction that was rolled back
-	for len(data) >= batchHeader || len(data) > batchMagicAt && data[batchMagicAt] < 2 {
+	for c.bytes < s.enough && (len(data) >= batchHeader || len(data) > batchMagicAt && data[batchMagicAt] < 2) {
 		if magic := data[batchMagicAt]; magic != 2 {
 			return c.unless(stop(OldFormat, "the records from offset %d on have format %d, and only 2 (Kafka 0.11 and later) is read", c.next, magic))
 		}
@@ -103,9 +112,12 @@ func decodeRecords(topic string, partition int32, from int64, data []byte, rolle
 			}
 		case b.attrs()&transactional != 0 && gone[b.producer()]:
 		default:
-			c.add(&b)
+			if !c.add(&b, s.room) {
+				return c.unless(errNoRoom)
+			}
 		}
 		c.next = b.last() + 1
+		c.packed += len(b.bytes)
 	}
 	return c, nil
 }
@@ -118,14 +130,24 @@ func (c chunk) unless(err error) (chunk, error) {
 	return c, err
 }
 
-// add takes over b's records at or above the next offset. If b can't be unpacked, a reject stands for all of it and keeps
-// its bytes.
-func (c *chunk) add(b *batch) {
-	records, err := b.records(c.next)
+// add takes over b's records at or above the next offset, and reports whether there is room for them. If b can't be unpacked,
+// a reject stands for all of it and keeps its bytes.
+func (c *chunk) add(b *batch, room int) bool {
+	room -= costOfChunk(len(c.entries)+int(min(max(b.int32At(batchCountAt), 0), maxBatchRecords)), c.bytes)
+	body, err := b.unpack(room, c.ratio())
+	if errors.Is(err, errNoRoom) {
+		return false
+	}
+	var records []entry
+	if err == nil {
+		records, err = b.records(body, c.next)
+	}
 	if err == nil {
 		c.entries = append(c.entries, records...)
-		return
+		c.bytes += len(body)
+		return true
 	}
+	c.bytes += len(b.bytes)
 	at := event.Position{Topic: b.topic, Partition: b.partition, Offset: max(b.base(), c.next)}
 	when := storable(b.int64At(batchMaxTimeAt))
 	c.entries = append(c.entries, entry{
@@ -139,6 +161,15 @@ func (c *chunk) add(b *batch) {
 			Raw:       bytes.Clone(b.bytes),
 		},
 	})
+	return true
+}
+
+// ratio is how many bytes a byte of the response became so far, and a guess before the first.
+func (c *chunk) ratio() int {
+	if c.packed == 0 {
+		return usualRatio
+	}
+	return c.bytes/c.packed + 1
 }
 
 // batch is the bytes of one record batch.
@@ -174,18 +205,18 @@ func (b *batch) enter(gone map[int64]bool, rolledBack []aborted) []aborted {
 
 // aborts reports whether b, a control batch, says that its producer's transaction was rolled back.
 func (b *batch) aborts() bool {
-	records, err := b.records(b.base())
+	body, err := b.unpack(maxBatchBytes, 1)
+	if err != nil {
+		return false
+	}
+	records, err := b.records(body, b.base())
 	return err == nil && len(records) > 0 && len(records[0].Key) >= 4 && binary.BigEndian.Uint16(records[0].Key[2:]) == 0
 }
 
 var errFraming = errors.New("the records in the batch are not framed as they should be")
 
-// records unpacks the batch and reads its records at or above from. It gives all or an error.
-func (b *batch) records(from int64) ([]entry, error) {
-	body, err := b.unpack()
-	if err != nil {
-		return nil, err
-	}
+// records reads the batch's records at or above from out of what it was unpacked to. It gives all or an error.
+func (b *batch) records(body []byte, from int64) ([]entry, error) {
 	count := int(b.int32At(batchCountAt))
 	if count < 0 || count > min(len(body), maxBatchRecords) {
 		return nil, errFraming
@@ -209,9 +240,13 @@ func (b *batch) records(from int64) ([]entry, error) {
 	return records, nil
 }
 
-// unpack gives the batch's records as they are framed.
-func (b *batch) unpack() ([]byte, error) {
+// unpack gives the batch's records as they are framed. They are thought to take ratio times the batch's bytes. Where they
+// take more than there is room for, the error is errNoRoom.
+func (b *batch) unpack(room, ratio int) ([]byte, error) {
 	body := b.bytes[batchHeader:]
+	if room < len(body) {
+		return nil, errNoRoom
+	}
 	kind := compress.Compression(b.attrs() & compressionBits)
 	if kind == compress.None {
 		return body, nil
@@ -222,14 +257,17 @@ func (b *batch) unpack() ([]byte, error) {
 	}
 	from := codec.NewReader(bytes.NewReader(body))
 	defer from.Close()
+	most := min(room, maxBatchBytes)
 	var out bytes.Buffer
-	out.Grow(min(usualRatio*len(body), maxBatchBytes)) // to grow it little by little would copy it again and again
-	n, err := io.Copy(&out, io.LimitReader(from, maxBatchBytes+1))
-	if err != nil {
+	out.Grow(min(ratio*len(body), most)) // to grow it little by little would copy it again and again
+	n, err := io.Copy(&out, io.LimitReader(from, int64(most)+1))
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("unpack %s: %w", kind, err)
-	}
-	if n > maxBatchBytes {
+	case n > maxBatchBytes:
 		return nil, fmt.Errorf("unpacks to more than %d bytes", maxBatchBytes)
+	case n > int64(most):
+		return nil, errNoRoom
 	}
 	return out.Bytes(), nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -15,6 +16,8 @@ import (
 
 	"auditor/event"
 )
+
+var anySpace = space{math.MaxInt, math.MaxInt}
 
 // testBatch is a record batch to be encoded.
 type testBatch struct {
@@ -153,7 +156,7 @@ func TestDecodeRecords(t *testing.T) {
 		{"an offset beyond the batch", join(beyond), 0, nil, map[int64]string{0: "broken"}, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c, err := decodeRecords(topic, 0, test.from, test.data, test.rolledBack)
+			c, err := decodeRecords(topic, 0, test.from, test.data, test.rolledBack, anySpace)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -181,12 +184,12 @@ func TestDecodeRecordsStops(t *testing.T) {
 		"checksum": {damaged, CorruptBatch}, "old format": {old, OldFormat}, "old format, short": {old[:20], OldFormat}, "size": {tiny, CorruptBatch},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := decodeRecords(topic, 0, 0, test.data, nil)
+			_, err := decodeRecords(topic, 0, 0, test.data, nil, anySpace)
 			var s *stopped
 			if !errors.As(err, &s) || s.reason != test.want {
 				t.Errorf("the error is %v, want the reason %s", err, test.want)
 			}
-			c, err := decodeRecords(topic, 0, 0, append(join(plainBatch(0, "b")), test.data...), nil)
+			c, err := decodeRecords(topic, 0, 0, append(join(plainBatch(0, "b")), test.data...), nil, anySpace)
 			if err != nil || c.next != 1 {
 				t.Errorf("behind a good batch: next is %d, the error %v; want the good batch first", c.next, err)
 			}
@@ -198,7 +201,7 @@ func TestBrokenBatchKeepsItsBytes(t *testing.T) {
 	b := plainBatch(3, "a", "b")
 	b.body = []byte("not records")
 	data := b.encode()
-	c, err := decodeRecords(topic, 2, 3, data, nil)
+	c, err := decodeRecords(topic, 2, 3, data, nil, anySpace)
 	if err != nil || len(c.entries) != 1 {
 		t.Fatalf("%d entries, error %v", len(c.entries), err)
 	}
@@ -222,7 +225,7 @@ func TestUnpackingIsBounded(t *testing.T) {
 		b := plainBatch(0, "a")
 		b.attrs = codec
 		b.body = append(b.body, bytes.Repeat([]byte{0}, maxBatchBytes)...)
-		c, err := decodeRecords(topic, 0, 0, b.encode(), nil)
+		c, err := decodeRecords(topic, 0, 0, b.encode(), nil, anySpace)
 		if err != nil || len(c.entries) != 1 || c.entries[0].broken == nil {
 			t.Fatalf("compression %d: %d entries, error %v; want one broken batch", codec, len(c.entries), err)
 		}
@@ -239,7 +242,7 @@ func TestRecordFields(t *testing.T) {
 	records := func(attrs uint16) []event.Record {
 		t.Helper()
 		b.attrs = attrs
-		c, err := decodeRecords(topic, 3, 10, b.encode(), nil)
+		c, err := decodeRecords(topic, 3, 10, b.encode(), nil, anySpace)
 		if err != nil || len(c.entries) != 2 || c.entries[0].broken != nil {
 			t.Fatalf("%d entries, error %v", len(c.entries), err)
 		}
@@ -293,7 +296,7 @@ func FuzzDecodeRecords(f *testing.F) {
 			size := min(max(int(int32(binary.BigEndian.Uint32(data[batchLengthAt:])))+12, batchHeader), len(data))
 			binary.BigEndian.PutUint32(data[batchCRCAt:], crc32.Checksum(data[batchAttrsAt:size], castagnoli))
 		}
-		c, err := decodeRecords(topic, 0, from, data, []aborted{{9, 0}})
+		c, err := decodeRecords(topic, 0, from, data, []aborted{{9, 0}}, anySpace)
 		if err != nil {
 			return
 		}

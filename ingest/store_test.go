@@ -18,6 +18,7 @@ type memoryStore struct {
 	mu      sync.Mutex
 	events  map[event.Position]int
 	rejects map[event.Position]int
+	sent    map[event.Position]event.Reject
 	times   map[event.Position]time.Time
 	tokens  []string // the newest, as many as the window holds
 	ledger  map[place]map[span]event.Batch
@@ -55,6 +56,7 @@ func newMemoryStore() *memoryStore {
 	return &memoryStore{
 		events:  make(map[event.Position]int),
 		rejects: make(map[event.Position]int),
+		sent:    make(map[event.Position]event.Reject),
 		times:   make(map[event.Position]time.Time),
 		ledger:  make(map[place]map[span]event.Batch),
 	}
@@ -93,6 +95,7 @@ func (s *memoryStore) parts(b event.Batch) []func() {
 		events[week(e.KafkaTime)] = append(events[week(e.KafkaTime)], e.Position)
 	}
 	for _, r := range b.Rejects {
+		s.sent[r.Position] = r
 		rejects[week(r.KafkaTime)] = append(rejects[week(r.KafkaTime)], r.Position)
 	}
 	part(s.events, token+suffix, events)
@@ -232,16 +235,11 @@ func (letters) Decode(r event.Record) (events []event.Event, rejects []event.Rej
 	return events, rejects
 }
 
-// reject gives the newest reject of a position.
-func (s *memoryStore) reject(at event.Position) (found event.Reject) {
-	for _, b := range s.covered(place{at.Topic, at.Partition}) {
-		for _, r := range b.Rejects {
-			if r.Position == at {
-				found = r
-			}
-		}
-	}
-	return found
+// reject gives what was sent as the reject of a position.
+func (s *memoryStore) reject(at event.Position) event.Reject {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sent[at]
 }
 
 // expireTokens forgets all deduplication tokens, as a store does after many more inserts.

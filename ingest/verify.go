@@ -105,7 +105,7 @@ const attempts = 5
 func (v *Verifier) insist(ctx context.Context, do func() error) error {
 	for n, wait := 1, v.pace.firstRetry; ; n, wait = n+1, 2*wait {
 		err := do()
-		if err == nil || errors.Is(err, errGone) || n == attempts || !pause(ctx, wait) {
+		if err == nil || errors.Is(err, errGone) || errors.Is(err, errNoRoom) || n == attempts || !pause(ctx, wait) {
 			return err
 		}
 	}
@@ -114,44 +114,63 @@ func (v *Verifier) insist(ctx context.Context, do func() error) error {
 // each calls f with every record of a span that Kafka holds, in order. It gives errGone when the log begins behind the
 // span's first offset.
 func (v *Verifier) each(ctx context.Context, of event.PartitionID, s proof.Span, f func(*entry) error) error {
-	cost := batchCost(v.fetch)
-	if err := v.budget.take(ctx, cost); err != nil {
-		return err
-	}
-	defer v.budget.give(cost)
-	const patience = 500 * time.Millisecond
 	for from, idle := s.First, 0; from <= s.Last; {
-		var c chunk
-		err := v.insist(ctx, func() error {
-			resp, err := v.client.fetch(ctx, of.Topic, of.Partition, from, 1, v.fetch, patience)
-			if errors.Is(err, kafka.OffsetOutOfRange) {
-				return errGone
-			}
-			if err == nil {
-				c, err = decodeRecords(of.Topic, of.Partition, from, resp.records, resp.rolledBack)
-			}
-			return err
-		})
+		next, err := v.some(ctx, of, proof.Span{First: from, Last: s.Last}, f)
 		if err != nil {
 			return err
 		}
-		for i := range c.entries {
-			if c.entries[i].Offset > s.Last {
-				break
-			}
-			if err := f(&c.entries[i]); err != nil {
-				return err
-			}
-		}
-		if idle++; c.next > from {
+		if idle++; next > from {
 			idle = 0
 		}
 		if idle == attempts {
 			return fmt.Errorf("kafka gave nothing from offset %d on", from)
 		}
-		from = c.next
+		from = next
 	}
 	return nil
+}
+
+// some calls f with the records of one fetch, and tells where to go on. Meanwhile they take a part of the budget that ingest
+// reads within too, or all of it where the first batch takes more than that part.
+func (v *Verifier) some(ctx context.Context, of event.PartitionID, s proof.Span, f func(*entry) error) (next int64, err error) {
+	for _, part := range v.budget.parts(v.fetch * costOfFetch) {
+		if next, err = v.within(ctx, part, of, s, f); !errors.Is(err, errNoRoom) {
+			break
+		}
+	}
+	return next, err
+}
+
+func (v *Verifier) within(ctx context.Context, part int, of event.PartitionID, s proof.Span, f func(*entry) error) (next int64, err error) {
+	const patience = 500 * time.Millisecond
+	if err := v.budget.take(ctx, part); err != nil {
+		return s.First, err
+	}
+	defer v.budget.give(part)
+	var c chunk
+	err = v.insist(ctx, func() error {
+		room := v.budget.room(part)
+		resp, err := v.client.fetch(ctx, of.Topic, of.Partition, s.First, demand{v.fetch, room, patience})
+		if errors.Is(err, kafka.OffsetOutOfRange) {
+			return errGone
+		}
+		if err == nil {
+			c, err = decodeRecords(of.Topic, of.Partition, s.First, resp.records, resp.rolledBack, space{part / 2, room})
+		}
+		return err
+	})
+	if err != nil {
+		return s.First, err
+	}
+	for i := range c.entries {
+		if c.entries[i].Offset > s.Last {
+			break
+		}
+		if err := f(&c.entries[i]); err != nil {
+			return s.First, err
+		}
+	}
+	return c.next, nil
 }
 
 // Verify compares the offsets of a span, as far as the ledger covers them: whole ranges, so that it may reach a little

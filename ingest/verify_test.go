@@ -545,3 +545,46 @@ func TestServersVerify(t *testing.T) {
 		}
 	})
 }
+
+// TestVerifySharesTheBudget verifies what unpacks to many times the part of the budget that a fetch takes, while half of the
+// budget is held: it waits for that, and leaves nothing taken.
+func TestVerifySharesTheBudget(t *testing.T) {
+	const records = 60
+	c := newCluster(t, 1)
+	producer := newProducer(t, c, kgo.ProducerBatchCompression(kgo.ZstdCompression()), kgo.ProducerBatchMaxBytes(40<<20), kgo.ProducerLinger(20*time.Millisecond))
+	produce(t, producer, 0, repeat("e"+strings.Repeat(" ", 200_000), records)...)
+	cfg := testConfig(c)
+	cfg.MaxBytes = 64 << 10
+	cfg.Memory = 2 * costOfFetch * cfg.MaxBytes
+	s := newMemoryStore()
+	p := startWith(t, cfg, s, spaced{}, testLogger(t))
+	eventually(t, "all is stored", func() bool { return s.covers() == records })
+	p.stop()
+	s.remove(7, 0)
+
+	v, err := NewVerifier(cfg, s, spaced{}, testLogger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	held := cfg.Memory / 2
+	if err := v.budget.take(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan proof.Verdict)
+	go func() {
+		verdict, err := v.Verify(t.Context(), event.PartitionID{Topic: topic}, everything)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- verdict
+	}()
+	eventually(t, "it waits for all of the budget", func() bool { _, waiting := v.budget.state(); return waiting == 1 })
+	v.budget.give(held)
+	if verdict := <-done; said(verdict) != "missing 7" || verdict.Unread != "" {
+		t.Errorf("%q %s", said(verdict), verdict.Unread)
+	}
+	if taken, waiting := v.budget.state(); taken != 0 || waiting != 0 {
+		t.Errorf("in the end %d bytes are taken and %d wait", taken, waiting)
+	}
+}

@@ -254,6 +254,7 @@ func (a *app) startBroker(context.Context) error {
 
 // startWork wires the roles, serves the pages at once, and lets the other roles begin when the store is ready.
 func (a *app) startWork(context.Context) error {
+	a.limitMemory()
 	var work []func(context.Context) error
 	if a.has(roleIngest) {
 		decoder, err := event.NewDecoder(a.config.Decoder())
