@@ -424,9 +424,15 @@ func (t *trial) settle(ctx context.Context, s *stream) (*verdict, error) {
 			return nil, err
 		}
 	}
+	for _, i := range t.ingesters { // who waits for what is stuck waits for their word that nothing is on its way
+		if err := i.start(); err != nil {
+			return nil, err
+		}
+	}
 	t.await(ctx, findLimit, "the rules to judge everything", rulesReach, ends)
 	t.awaitFindings(ctx, len(s.expected))
 	t.out.say("the rules have judged them")
+	t.stopIngesters(ctx)
 	return v, v.checkRest(ctx, t.store, truth)
 }
 

@@ -1,6 +1,7 @@
 package queries
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -279,20 +280,13 @@ func (s *Store) checkCluster(ctx context.Context) error {
 		at := slices.IndexFunc(clusters, func(r row) bool { return r.Cluster == s.layout.cluster })
 		if at < 0 {
 			names := strings.Join(pluck(clusters, func(r *row) string { return r.Cluster }), ", ")
-			return lasting("no cluster is named %q (clickhouse.cluster); the server knows %s", s.layout.cluster, cmpOr(names, "none"))
+			return lasting("no cluster is named %q (clickhouse.cluster); the server knows %s", s.layout.cluster, cmp.Or(names, "none"))
 		}
 		if !s.layout.arguments {
 			return nil // the database decides on paths and names
 		}
 		return bare.checkMacros(ctx, int(clusters[at].Shards))
 	})
-}
-
-func cmpOr(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 func (s *Store) checkMacros(ctx context.Context, shards int) error {
