@@ -2,6 +2,7 @@ package queries
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -20,7 +21,7 @@ func (s *Store) insertEvents(ctx context.Context, token string, events []event.E
 	if s.options.Protocol != clickhouse.HTTP {
 		return s.insert(ctx, "events", token, eventBlock(events))
 	}
-	return s.insertEncoded(ctx, "events", token, insertEventsText, func(x *encoder) { x.events(events) })
+	return s.insertEncoded(ctx, "events", token, insertEventsText, eventParts(events))
 }
 
 // insertRejects writes rejects as one block, as insert does.
@@ -31,24 +32,22 @@ func (s *Store) insertRejects(ctx context.Context, token string, rejects []event
 	if s.options.Protocol != clickhouse.HTTP {
 		return s.insert(ctx, "rejects", token, rejectBlock(rejects))
 	}
-	return s.insertEncoded(ctx, "rejects", token, insertRejectsText, func(x *encoder) { x.rejects(rejects) })
+	return s.insertEncoded(ctx, "rejects", token, insertRejectsText, rejectParts(rejects))
 }
 
-// insertEncoded writes one block that is encoded here. The client would keep the memory of each block with the connection, for
-// as long as that lives.
-func (s *Store) insertEncoded(ctx context.Context, table, token, text string, encode func(*encoder)) error {
+// insertEncoded writes one block that is encoded here, while it is sent. The client would encode all of it first, and keep its
+// memory with the connection for as long as that lives.
+func (s *Store) insertEncoded(ctx context.Context, table, token, text string, parts []piece) error {
 	op := "insert into " + table
 	ctx, cancel := context.WithTimeout(ctx, s.config.InsertTimeout)
 	defer cancel()
 	x := encoders.Get().(*encoder)
 	defer func() {
-		if cap(x.buf) <= largestKept {
+		if x.reset(); cap(x.buf) <= largestKept {
 			encoders.Put(x)
 		}
 	}()
-	x.reset()
-	encode(x)
-	block := &blockBody{rest: x.buf}
+	block := &blockBody{x: x, parts: parts}
 	defer block.end()
 	ctx = clickhouse.Context(context.WithValue(ctx, blockKey{}, block),
 		clickhouse.WithSettings(s.insertSettings(op, token)), clickhouse.WithColumnNamesAndTypes(standIn))
@@ -64,8 +63,8 @@ func (s *Store) insertEncoded(ctx context.Context, table, token, text string, en
 
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
-// largestKept bounds the memory that an encoder keeps for the next block, in bytes.
-const largestKept = 32 << 20
+// largestKept bounds the memory that an encoder keeps for the next column, in bytes.
+const largestKept = 8 << 20
 
 // These name the columns in the order in which an encoder writes them.
 var (
@@ -84,16 +83,30 @@ type blockKey struct{}
 
 // blockBody is such a block, as a body.
 type blockBody struct {
-	mu   sync.Mutex
-	rest []byte
+	mu    sync.Mutex
+	x     *encoder
+	parts []piece // that are not encoded yet
+	rest  []byte  // of the last one that was
+	ended bool
 }
 
-// Read gives nothing once the block has ended, so that a request fails for its length: a request that failed may still be being sent, while its memory holds another block.
+var errBlockEnded = errors.New("the insert has ended")
+
+// Read fails once the block has ended, so that the request does: one that failed may still be being sent, while its memory
+// holds another block.
 func (b *blockBody) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.rest) == 0 {
-		return 0, io.EOF
+	if b.ended {
+		return 0, errBlockEnded
+	}
+	for len(b.rest) == 0 {
+		if len(b.parts) == 0 {
+			return 0, io.EOF
+		}
+		b.x.reset()
+		b.parts[0](b.x)
+		b.rest, b.parts = b.x.buf, b.parts[1:]
 	}
 	n := copy(p, b.rest)
 	b.rest = b.rest[n:]
@@ -109,7 +122,7 @@ func (b *blockBody) Close() error {
 func (b *blockBody) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.rest = nil
+	b.rest, b.parts, b.ended = nil, nil, true
 }
 
 // standIn is the block that the client is told to send where another one will take its place.
@@ -134,6 +147,6 @@ func (t blockTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = r.Body.Close() // ends the goroutine that writes it
 	}
 	r = r.Clone(r.Context())
-	r.Body, r.ContentLength = block, int64(len(block.rest))
+	r.Body, r.ContentLength = block, -1 // how long it will be is not known
 	return t.RoundTripper.RoundTrip(r)
 }

@@ -10,6 +10,8 @@ import (
 // encoder writes blocks in ClickHouse's Native format as it is without a revision of the protocol. It goes column by column
 // over the events themselves: gathering each column first, and leaving it to the client, takes ten times as long.
 //
+// Only one column is in memory at a time.
+//
 // The format, one column after another: the numbers of columns and rows, then for each column its name, its type and its
 // values. Numbers are little-endian, texts have their length before them.
 type encoder struct {
@@ -21,25 +23,39 @@ type encoder struct {
 	keys  []uint32
 }
 
-// events writes a block of all columns of events.
-func (x *encoder) events(events []event.Event) {
-	x.buf = binary.AppendUvarint(x.buf, uint64(len(eventColumns)))
-	x.buf = binary.AppendUvarint(x.buf, uint64(len(events)))
+// piece writes a part of a block.
+type piece func(*encoder)
+
+// eventParts are a block of all columns of events.
+func eventParts(events []event.Event) []piece {
+	parts := []piece{sizes(len(eventColumns), len(events))}
 	for _, c := range eventColumns {
-		x.text(c.name)
-		x.text(c.kind)
-		c.encode(x, events)
+		parts = append(parts, headed(c.name, c.kind, func(x *encoder) { c.encode(x, events) }))
+	}
+	return parts
+}
+
+// rejectParts are a block of all columns of rejects.
+func rejectParts(rejects []event.Reject) []piece {
+	parts := []piece{sizes(len(rejectColumns), len(rejects))}
+	for _, c := range rejectColumns {
+		parts = append(parts, headed(c.name, c.kind, func(x *encoder) { c.encode(x, rejects) }))
+	}
+	return parts
+}
+
+func sizes(columns, rows int) piece {
+	return func(x *encoder) {
+		x.buf = binary.AppendUvarint(x.buf, uint64(columns))
+		x.buf = binary.AppendUvarint(x.buf, uint64(rows))
 	}
 }
 
-// rejects writes a block of all columns of rejects.
-func (x *encoder) rejects(rejects []event.Reject) {
-	x.buf = binary.AppendUvarint(x.buf, uint64(len(rejectColumns)))
-	x.buf = binary.AppendUvarint(x.buf, uint64(len(rejects)))
-	for _, c := range rejectColumns {
-		x.text(c.name)
-		x.text(c.kind)
-		c.encode(x, rejects)
+func headed(name, kind string, values piece) piece {
+	return func(x *encoder) {
+		x.text(name)
+		x.text(kind)
+		values(x)
 	}
 }
 

@@ -67,7 +67,7 @@ func headers(name string, get func(*event.Header) string) rejectColumn {
 func rejectBlock(rejects []event.Reject) []values {
 	block := make([]values, len(rejectColumns))
 	for i, c := range rejectColumns {
-		block[i] = values{c.name, c.gather(rejects)}
+		block[i] = values{c.name, gathered(func() any { return c.gather(rejects) })}
 	}
 	return block
 }
