@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime/debug"
 	"runtime/pprof"
 	"strings"
 	"sync/atomic"
@@ -134,6 +135,7 @@ func ingestChild(ctx context.Context, args []string) (err error) {
 		}
 		defer pprof.StopCPUProfile()
 	}
+	debug.SetMemoryLimit(config.MemoryLimit())
 	var store ingest.Store = &nowhere{wanted: *events}
 	if *socket != "" {
 		opened, err := openStore(*socket, *database)

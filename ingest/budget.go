@@ -6,28 +6,52 @@ import (
 	"sync"
 )
 
-// About how many bytes of memory records take until they are in the store. The first is of a record that was unpacked, the
-// other two of what a batch takes beside its records, by row and by byte: events, then columns, then the block on its way.
+// About how many bytes of memory records take, and events until they are in the store, each by number and by bytes of records.
+// What the store takes beside the events it may tell itself, see Store.
 const (
-	costOfRecord = 160
-	costOfRow    = 1024
-	costOfByte   = 3
+	costOfRecord  = 160
+	costOfEvent   = 640
+	footprintRow  = 512
+	footprintByte = 1
 )
 
-// costOfFetch is what is set aside for each byte that one fetch may give, before it is known what it holds.
-const costOfFetch = 8
+// costOfFetch is what is set aside for each byte that one fetch may give.
+const costOfFetch = 5
 
 func costOfChunk(records, bytes int) int { return records*costOfRecord + bytes }
 
-func costOfBatch(rows, bytes int) int { return rows*costOfRow + bytes*costOfByte }
+// costOfBatch is what a batch takes beside its records.
+func (b *budget) costOfBatch(rows, bytes int) int {
+	return rows*(costOfEvent+b.footprint.row) + bytes*(1+b.footprint.byte)
+}
+
+// weight is how many bytes of memory a byte of records takes that became so many rows, all in one batch.
+func (b *budget) weight(records, rows, bytes int) float64 {
+	return float64(costOfChunk(records, bytes)+b.costOfBatch(rows, bytes)) / float64(bytes)
+}
+
+// usualSize is how many bytes a record is thought to have before the first was read.
+const usualSize = 300
+
+// footprint is what an insert takes in memory beside the events, by row and by byte of their records.
+type footprint struct{ row, byte int }
+
+func footprintOf(s Store) footprint {
+	if teller, ok := s.(interface{ Footprint() (row, perByte int) }); ok {
+		row, perByte := teller.Footprint()
+		return footprint{row, perByte}
+	}
+	return footprint{footprintRow, footprintByte}
+}
 
 // budget bounds the memory that all partitions' chunks and batches take together. Who waits is served in order, so that no
 // partition starves.
 type budget struct {
-	mu      sync.Mutex
-	size    int
-	free    int // negative where somebody who has all of it takes more
-	waiting []*claim
+	mu        sync.Mutex
+	size      int
+	footprint footprint
+	free      int // negative where somebody who has all of it takes more
+	waiting   []*claim
 }
 
 type claim struct {
@@ -35,11 +59,15 @@ type claim struct {
 	ready chan struct{}
 }
 
-func newBudget(size int) *budget { return &budget{size: size, free: size} }
+func newBudget(size int, f footprint) *budget { return &budget{size: size, free: size, footprint: f} }
 
-// parts are what to claim for n bytes, one after the other: those, and then, for what takes more, all that there is. What takes
+// part is what to set aside for a fetch of so many bytes, before it is known what they hold. It leaves room for two other batches of
+// that size, whose records were let go: one is read while others are stored.
+func (b *budget) part(bytes int) int { return min(bytes*costOfFetch, b.size/5*2) }
+
+// parts are what to claim for a fetch, one after the other: its part, and then, for what takes more, all that there is. What takes
 // most is in memory alone.
-func (b *budget) parts(n int) [2]int { return [2]int{min(n, b.size), b.size} }
+func (b *budget) parts(bytes int) [2]int { return [2]int{b.part(bytes), b.size} }
 
 // room is how large a response may be of which the fetch has such a part of the budget, and how much of it may be unpacked: half
 // of the part each. For who has all there is no limit here.

@@ -51,10 +51,10 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Kafka:            DefaultKafka(),
-		MaxRows:          50_000,
-		MaxBytes:         8 << 20,
+		MaxRows:          100_000,
+		MaxBytes:         20 << 20,
 		MaxWait:          time.Second,
-		Memory:           128 << 20,
+		Memory:           192 << 20,
 		SessionTimeout:   30 * time.Second,
 		RebalanceTimeout: 60 * time.Second,
 		InsertTimeout:    20 * time.Second,
@@ -70,7 +70,7 @@ func DefaultKafka() Kafka {
 
 // MemoryLimit is what the program's memory is to be held to, in bytes, where it does nothing but ingest: see
 // debug.SetMemoryLimit. The collector lets garbage grow to as much as is in use, and works harder near the limit.
-func (c Config) MemoryLimit() int64 { return 5*int64(c.Memory)/2 + 64<<20 }
+func (c Config) MemoryLimit() int64 { return 2*int64(c.Memory) + 48<<20 }
 
 // problems collects what is wrong with a configuration.
 type problems []error

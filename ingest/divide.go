@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"auditor/event"
 )
@@ -59,7 +60,7 @@ func (p *partition) tooMuchAlone(offset int64) bool {
 	return p.heavy.tries >= enoughAlone && p.accepted.Load()-p.heavy.others >= enoughAlone
 }
 
-// divide takes b, which the store refuses, back into the chunk, and has smaller batches made of it. They are ranges with
+// divide lets go of b, which the store refuses, and has smaller batches made of its records. They are ranges with
 // intents and tokens of their own. Until the end of b is reached the store is asked what it has of each: a materialized
 // view that refuses leaves rows in the table that it reads. What is refused for its content is halved until it is one
 // record, which becomes a reject.
@@ -90,14 +91,15 @@ func (p *partition) divide(ctx context.Context, b event.Batch, r *refusal) error
 		return stop(StoreRefuses, "%d records in a row were refused one by one, so it is not what is in them: %v", p.refusals, r.err)
 	case lone:
 		p.refusals++
-		p.refused = &refusedAlone{p.uncut[0].Offset, fmt.Sprint("the store refuses it: ", r.err)}
+		p.refused = &refusedAlone{p.taken.first, fmt.Sprint("the store refuses it: ", r.err)}
 		p.bad = p.refused.offset
 	case r.content:
-		p.bad = p.uncut[b.Records-1].Offset
+		p.bad = p.taken.last
 	default:
 		p.limit = b.Records / 2
 	}
-	p.chunk.entries = p.uncut
+	p.drop() // b's records are read again
+	p.latest = time.Time{}
 	p.careful = max(p.careful, b.Last+1)
 	if r.doubt {
 		p.doubtful = append(p.doubtful, event.Range{First: b.First, Last: b.Last})

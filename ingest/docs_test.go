@@ -21,7 +21,7 @@ func TestDocumented(t *testing.T) {
 		names = append(names, "`"+string(r)+"`")
 	}
 	r := &namer{}
-	newMetrics(r, []string{topic}, newBudget(0), func() Status { return Status{} }, func() []proof.Proof { return nil })
+	newMetrics(r, []string{topic}, newBudget(0, footprint{}), func() Status { return Status{} }, func() []proof.Proof { return nil })
 	for _, name := range append(names, r.names...) {
 		if !strings.Contains(string(text), name) {
 			t.Errorf("docs/ingest.md says nothing of %s", name)

@@ -53,7 +53,7 @@ func (p *partition) await(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
-	if rest := p.config.MaxWait - time.Since(p.latest); rest > 0 && p.readable-p.next < int64(p.config.MaxRows) {
+	if rest := p.config.MaxWait - time.Since(p.latest); rest > 0 && p.readable-p.next < p.plenty() {
 		if !pause(ctx, rest) {
 			return false, ctx.Err()
 		}
@@ -64,7 +64,7 @@ func (p *partition) await(ctx context.Context) (bool, error) {
 
 // fill fetches a chunk, once the budget has room for it.
 func (p *partition) fill(ctx context.Context) error {
-	limit := max(int(float64(p.config.MaxBytes)/p.ratio), min(leastFetch, p.config.MaxBytes))
+	limit := max(int(float64(p.enough())/p.ratio), min(leastFetch, p.config.MaxBytes))
 	return p.within(ctx, false, func() (chunk, error) {
 		c, err := p.load(ctx, p.next, limit, 0)
 		if err != nil {
@@ -81,7 +81,7 @@ func (p *partition) fill(ctx context.Context) error {
 // within reads a chunk within a part of the budget. Where a single batch or record, or a chunk that must become a batch as a
 // whole, takes more than is set aside for a fetch, it is read again once all of the budget is this partition's.
 func (p *partition) within(ctx context.Context, whole bool, read func() (chunk, error)) error {
-	for _, part := range p.budget.parts(p.config.MaxBytes * costOfFetch) {
+	for _, part := range p.budget.parts(p.config.MaxBytes) {
 		p.drop()
 		if err := p.budget.take(ctx, part); err != nil {
 			return err
@@ -101,6 +101,14 @@ func (p *partition) within(ctx context.Context, whole bool, read func() (chunk, 
 	return nil
 }
 
+// enough is how many bytes of records make a chunk that fits into its part of the budget as one batch, if they are like the latest.
+func (p *partition) enough() int {
+	return max(min(p.config.MaxBytes, int(float64(p.budget.part(p.config.MaxBytes))/p.weight*19/20)), 1)
+}
+
+// plenty is how many records make such a chunk.
+func (p *partition) plenty() int64 { return int64(min(p.enough()/p.size+1, p.config.MaxRows)) }
+
 // load fetches and unpacks about limit bytes from an offset on, within what is held of the budget.
 func (p *partition) load(ctx context.Context, from int64, limit int, wait time.Duration) (chunk, error) {
 	room := p.budget.room(p.held)
@@ -108,7 +116,7 @@ func (p *partition) load(ctx context.Context, from int64, limit int, wait time.D
 	if err != nil {
 		return chunk{}, err
 	}
-	return decodeRecords(p.topic, p.partition, from, resp.records, resp.rolledBack, space{aFewMore(p.config.MaxBytes), room})
+	return decodeRecords(p.topic, p.partition, from, resp.records, resp.rolledBack, space{p.enough(), room})
 }
 
 // alone reports whether all of the budget is this partition's.
@@ -126,10 +134,10 @@ func (p *partition) keep(c chunk, whole bool) bool {
 	}
 	p.share = bytes/(bytes/(aFewMore(p.config.MaxBytes)+1)+1) + 1 // a few bytes more make no batch of their own
 	own := costOfChunk(len(c.entries), bytes)
-	most := own + costOfBatch(min(len(c.entries), p.config.MaxRows), p.share)
-	least := own + costOfBatch(1, largest)
+	most := own + p.budget.costOfBatch(min(len(c.entries), p.config.MaxRows), p.share)
+	least := own + p.budget.costOfBatch(1, largest)
 	if whole {
-		most = own + costOfBatch(len(c.entries), bytes)
+		most = own + p.budget.costOfBatch(len(c.entries), bytes)
 		least = most
 	}
 	switch {
@@ -145,27 +153,27 @@ func (p *partition) keep(c chunk, whole bool) bool {
 	case least > p.held:
 		return false
 	}
-	p.allowance = p.held - own
+	p.own, p.allowance = own, p.held-own
 	if most > p.held { // batches of one size rather than large ones and rests
-		p.share = min(p.share, bytes/(costOfBatch(len(c.entries), bytes)/p.allowance+1)+1)
+		p.share = min(p.share, bytes/(p.budget.costOfBatch(len(c.entries), bytes)/p.allowance+1)+1)
 	}
 	return true
 }
 
 // drop forgets the chunk.
 func (p *partition) drop() {
-	p.chunk, p.uncut = chunk{}, nil
+	p.chunk = chunk{}
 	p.budget.give(p.held)
-	p.held = 0
+	p.held, p.own = 0, 0
 }
 
 // affords reports whether a batch of so many rows and bytes may have more of them. Where all that was set aside for it is taken, as
 // by arrays, which make many rows, it takes more if that can be had at once.
 func (p *partition) affords(rows, bytes int) bool {
-	if costOfBatch(rows, bytes) < p.allowance {
+	if p.budget.costOfBatch(rows, bytes) < p.allowance {
 		return true
 	}
-	more := p.allowance/4 + costOfRow
+	more := p.allowance/4 + p.budget.costOfBatch(1, 0)
 	if !p.budget.try(more) {
 		return false
 	}
@@ -176,7 +184,7 @@ func (p *partition) affords(rows, bytes int) bool {
 
 // charge takes what a batch of so many rows and bytes takes beyond what was set aside for it: the others then wait longer.
 func (p *partition) charge(rows, bytes int) {
-	if over := costOfBatch(rows, bytes) - p.allowance; over > 0 {
+	if over := p.budget.costOfBatch(rows, bytes) - p.allowance; over > 0 {
 		p.budget.give(-over)
 		p.held += over
 		p.allowance += over
@@ -189,9 +197,8 @@ func aFewMore(limit int) int { return limit + limit/4 }
 // cut decodes the front of the chunk into a batch that begins at the next offset and stays within the bound. Where nothing
 // is left of the chunk the batch covers all of it, with what holds no record at its end.
 func (p *partition) cut(to bound) event.Batch {
-	p.uncut = p.chunk.entries
 	b := event.Batch{Topic: p.topic, Partition: p.partition, First: p.next, Last: p.next - 1}
-	b.Events = make([]event.Event, 0, min(len(p.chunk.entries), to.records, to.rows, 1+p.allowance/costOfRow)) // nearly every record is one event
+	b.Events = make([]event.Event, 0, min(len(p.chunk.entries), to.records, to.rows, 1+p.allowance/costOfEvent)) // nearly every record is one event
 	bytes := 0
 	for len(p.chunk.entries) > 0 {
 		e := &p.chunk.entries[0]
@@ -215,6 +222,10 @@ func (p *partition) cut(to bound) event.Batch {
 		}
 		bytes += e.size()
 		p.charge(rowsOf(b), bytes)
+		if b.Records == 0 {
+			p.taken.first = e.Offset
+		}
+		p.taken.last = e.Offset
 		b.Records++
 		b.Time = e.Time
 		if b.Oldest.IsZero() || e.Time.Before(b.Oldest) {
@@ -224,6 +235,13 @@ func (p *partition) cut(to bound) event.Batch {
 		p.chunk.entries = p.chunk.entries[1:]
 	}
 	b.Last = max(b.Last, min(p.chunk.next-1, to.upTo))
+	if bytes > 0 {
+		p.weight, p.size = p.budget.weight(b.Records, rowsOf(b), bytes), max(bytes/b.Records, 1)
+	}
+	p.chunk.entries = nil // events hold no bytes of records
+	p.budget.give(p.own)
+	p.held -= p.own
+	p.own = 0
 	return b
 }
 

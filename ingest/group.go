@@ -80,7 +80,7 @@ func New(c Config, store Store, decoder Decoder, log *slog.Logger, r prometheus.
 		decoder: decoder,
 		log:     log,
 		board:   &board{},
-		budget:  newBudget(c.Memory),
+		budget:  newBudget(c.Memory, footprintOf(store)),
 		kafka:   newTroubles(log, "kafka"),
 		stored:  newTroubles(log, "store"),
 		pace:    defaultPace,

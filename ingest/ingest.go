@@ -44,6 +44,9 @@ import (
 //     smaller batches are sent for a while.
 //
 // The last two also say that nothing of that attempt is under way any more.
+//
+// A Store that has a method Footprint() (row, perByte int) too tells by it what InsertBatch takes in memory beside the events:
+// about how many bytes for a row, and for a byte of a record.
 type Store interface {
 	// InsertBatch writes b's events under the deduplication token b.Token(), its rejects under the same with ":rejects", and
 	// then, last, its row in the ledger: what the ledger covers is there. The ledger's counts

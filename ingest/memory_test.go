@@ -77,7 +77,7 @@ func heavyLoad(t testing.TB, c *kfake.Cluster) (records []int64) {
 			fill(p, kgo.NoCompression(), 45, func(int) []byte { return letters(200_000) })
 			fill(p, kgo.ZstdCompression(), 1, func(int) []byte { return bytes.Repeat([]byte("large "), 4<<20) })
 		case 0:
-			fill(p, kgo.Lz4Compression(), 500+int(p%16/8)*14_000, sampleEvent)
+			fill(p, kgo.Lz4Compression(), 500+int(p%32/8/3)*80_000, sampleEvent)
 		default:
 			fill(p, kgo.Lz4Compression(), 500, sampleEvent)
 		}

@@ -30,12 +30,15 @@ type partition struct {
 
 	chunk     chunk   // what was fetched and is not yet in a batch
 	held      int     // bytes of the budget that the chunk and a batch of it take
+	own       int     // bytes of them that the chunk takes
 	allowance int     // bytes of them that a batch may take
 	share     int     // bytes of records that make a batch of it
 	ratio     float64 // how many bytes of records came from a byte on the wire, at least 1
+	weight    float64 // how many bytes of memory a byte of records took
+	size      int     // how many bytes a record had
 
 	// What the store refuses, see divide.
-	uncut    []entry       // the chunk's entries before the last batch was cut from it
+	taken    span          // offsets of the first and the last record in the last batch
 	bad      int64         // last offset of the smallest range known to hold what the store refuses, -1 at first
 	limit    int           // records that one batch may hold, as the store was asked too much before; 0: no limit but the usual ones
 	refused  *refusedAlone // becomes a reject
@@ -60,6 +63,8 @@ func newPartition(i *Ingester, g generation, p place) *partition {
 		place:      p,
 		log:        i.log.With("topic", p.topic, "partition", p.partition),
 		ratio:      1,
+		weight:     i.budget.weight(1, 1, usualSize),
+		size:       usualSize,
 		bad:        -1,
 	}
 }

@@ -95,7 +95,7 @@ func TestSecretIsHidden(t *testing.T) {
 
 func TestBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(10)
+		b := newBudget(10, footprint{})
 		var order []string
 		take := func(ctx context.Context, name string, n int) {
 			if b.take(ctx, n) == nil {

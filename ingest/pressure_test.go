@@ -55,7 +55,7 @@ func TestBlockedStorePausesFetching(t *testing.T) {
 	}}
 	cfg := testConfig(c)
 	cfg.MaxBytes = 1 << 20
-	cfg.Memory = 3 * costOfFetch * cfg.MaxBytes
+	cfg.Memory = 2 * costOfFetch * cfg.MaxBytes
 	p := startWith(t, cfg, h, spaced{}, testLogger(t))
 	for range 3 {
 		<-inside
@@ -163,6 +163,35 @@ func TestBatchLargerThanItsPart(t *testing.T) {
 	checkExact(t, s, want)
 	if taken, waiting := p.budget.state(); taken != 0 || waiting != 0 {
 		t.Errorf("in the end %d bytes are taken and %d partitions wait", taken, waiting)
+	}
+}
+
+// TestBatchesFillTheirPart has half of the budget taken: what is read at a time is one batch, which takes most of a part, and no
+// large batch with a small rest.
+func TestBatchesFillTheirPart(t *testing.T) {
+	const records = 8000
+	c := newCluster(t, 1)
+	producer := newProducer(t, c, kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerBatchMaxBytes(16<<10), kgo.MaxBufferedRecords(records))
+	produce(t, producer, 0, repeat("e"+strings.Repeat(" ", 300), records)...)
+	s := newMemoryStore()
+	cfg := testConfig(c)
+	cfg.MaxBytes, cfg.MaxRows, cfg.Memory = 1<<20, records, 8<<20
+	i, err := New(cfg, s, spaced{}, testLogger(t), newRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := i.budget.take(t.Context(), cfg.Memory/2); err != nil {
+		t.Fatal(err)
+	}
+	p := run(t, i)
+	eventually(t, "all is stored", func() bool { return s.covers() == records })
+	p.stop()
+	part := i.budget.part(cfg.MaxBytes)
+	for _, b := range s.covered(place{topic, 0}) {
+		took := costOfChunk(b.Records, 301*b.Records) + i.budget.costOfBatch(b.Records, 301*b.Records)
+		if took > part || took < part*3/4 && b.Last < records-1 {
+			t.Errorf("offsets %d to %d took %d bytes of a part of %d", b.First, b.Last, took, part)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go/compress"
@@ -112,7 +113,7 @@ func decodeRecords(topic string, partition int32, from int64, data []byte, rolle
 			}
 		case b.attrs()&transactional != 0 && gone[b.producer()]:
 		default:
-			if !c.add(&b, s.room) {
+			if !c.add(&b, s.room, len(data)) {
 				return c.unless(errNoRoom)
 			}
 		}
@@ -130,20 +131,23 @@ func (c chunk) unless(err error) (chunk, error) {
 	return c, err
 }
 
+// mostAhead is for how many records of the batches behind a batch room is made at once, at most.
+const mostAhead = 1 << 16
+
 // add takes over b's records at or above the next offset, and reports whether there is room for them. If b can't be unpacked,
-// a reject stands for all of it and keeps its bytes.
-func (c *chunk) add(b *batch, room int) bool {
+// a reject stands for all of it and keeps its bytes. So many bytes of the response lie behind b.
+func (c *chunk) add(b *batch, room, behind int) bool {
 	room -= costOfChunk(len(c.entries)+int(min(max(b.int32At(batchCountAt), 0), maxBatchRecords)), c.bytes)
 	body, err := b.unpack(room, c.ratio())
 	if errors.Is(err, errNoRoom) {
 		return false
 	}
-	var records []entry
+	var all []entry
 	if err == nil {
-		records, err = b.records(body, c.next)
+		all, err = b.records(c.entries, body, c.next, behind)
 	}
 	if err == nil {
-		c.entries = append(c.entries, records...)
+		c.entries = all
 		c.bytes += len(body)
 		return true
 	}
@@ -209,20 +213,23 @@ func (b *batch) aborts() bool {
 	if err != nil {
 		return false
 	}
-	records, err := b.records(body, b.base())
+	records, err := b.records(nil, body, b.base(), 0)
 	return err == nil && len(records) > 0 && len(records[0].Key) >= 4 && binary.BigEndian.Uint16(records[0].Key[2:]) == 0
 }
 
 var errFraming = errors.New("the records in the batch are not framed as they should be")
 
-// records reads the batch's records at or above from out of what it was unpacked to. It gives all or an error.
-func (b *batch) records(body []byte, from int64) ([]entry, error) {
+// records appends the batch's records at or above from, out of what it was unpacked to. It gives all or an error. To grow the list
+// little by little would copy it again and again, so that room is made for those behind the batch too.
+func (b *batch) records(records []entry, body []byte, from int64, behind int) ([]entry, error) {
 	count := int(b.int32At(batchCountAt))
 	if count < 0 || count > min(len(body), maxBatchRecords) {
 		return nil, errFraming
 	}
 	r := reader{bytes: body}
-	records := make([]entry, 0, count)
+	if cap(records)-len(records) < count {
+		records = slices.Grow(records, count+min(int(int64(count)*int64(behind)/int64(len(b.bytes))), mostAhead))
+	}
 	previous := int64(-1)
 	for range count {
 		rec, delta := b.record(&r)

@@ -180,6 +180,11 @@ type hooked struct {
 	newest  func(ctx context.Context) error
 }
 
+func (h *hooked) Footprint() (row, perByte int) {
+	f := footprintOf(h.Store)
+	return f.row, f.byte
+}
+
 func (h *hooked) InsertBatch(ctx context.Context, b event.Batch) error {
 	if h.insert != nil {
 		return h.insert(ctx, b)

@@ -133,7 +133,7 @@ func (v *Verifier) each(ctx context.Context, of event.PartitionID, s proof.Span,
 // some calls f with the records of one fetch, and tells where to go on. Meanwhile they take a part of the budget that ingest
 // reads within too, or all of it where the first batch takes more than that part.
 func (v *Verifier) some(ctx context.Context, of event.PartitionID, s proof.Span, f func(*entry) error) (next int64, err error) {
-	for _, part := range v.budget.parts(v.fetch * costOfFetch) {
+	for _, part := range v.budget.parts(v.fetch) {
 		if next, err = v.within(ctx, part, of, s, f); !errors.Is(err, errNoRoom) {
 			break
 		}

@@ -18,8 +18,8 @@ func TestMemoryLimit(t *testing.T) {
 		broker *kafka.Broker
 		want   int64
 	}{
-		{"ingest alone", []string{roleIngest}, nil, 384 << 20},
-		{"everything", allRoles, nil, 640 << 20},
+		{"ingest alone", []string{roleIngest}, nil, 432 << 20},
+		{"everything", allRoles, nil, 688 << 20},
 		{"no ingest", []string{roleRules, roleWeb}, nil, math.MaxInt64},
 		{"with a broker", allRoles, new(kafka.Broker), math.MaxInt64},
 	} {
