@@ -80,9 +80,9 @@ var errGone = errors.New("the offset is out of range")
 func (p *partition) run(ctx context.Context) {
 	defer p.kafka.end(p.place)
 	defer p.stored.end(p.place)
-	defer p.drop()
 	for {
 		err := p.read(ctx)
+		p.drop() // before any pause: others need the memory
 		var s *stopped
 		switch {
 		case errors.Is(err, errFenced):
@@ -101,7 +101,6 @@ func (p *partition) run(ctx context.Context) {
 			p.settle()
 			return
 		}
-		p.drop()
 	}
 }
 

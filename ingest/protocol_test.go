@@ -227,6 +227,20 @@ func TestPermanentErrorStopsThePartitionAlone(t *testing.T) {
 	checkExact(t, s, map[int32]map[int64]string{0: {0: "e"}, 1: {0: "e"}})
 }
 
+// TestStandingStillTakesNoMemory has a partition that stands still give back what it had fetched: a few of them would otherwise
+// hold all of the memory, and with it the others up.
+func TestStandingStillTakesNoMemory(t *testing.T) {
+	c := newCluster(t, 1)
+	produce(t, newProducer(t, c), 0, "e")
+	s := newMemoryStore()
+	h := &hooked{Store: s, insert: func(context.Context, event.Batch) error { return lastingError{errors.New("no such table")} }}
+	p := start(t, testConfig(c), h)
+	eventually(t, "the partition stands still", func() bool { return p.only().Stopped == StoreRefuses })
+	if taken, _ := p.budget.state(); taken != 0 {
+		t.Errorf("it holds %d bytes of the budget", taken)
+	}
+}
+
 func TestStoreAwayIsOneLine(t *testing.T) {
 	c := newCluster(t, 3)
 	producer := newProducer(t, c)
