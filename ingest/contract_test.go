@@ -297,16 +297,16 @@ func TestServersFence(t *testing.T) {
 		}
 		id := p.Status().Generation
 		for name, g := range map[string]generation{
-			"an earlier generation": {id - 1, members[0].MemberID},
-			"a later generation":    {id + 1, members[0].MemberID},
-			"an unknown member":     {id, "somebody"},
-			"nobody":                {-1, ""},
+			"an earlier generation": {id: id - 1, member: members[0].MemberID},
+			"a later generation":    {id: id + 1, member: members[0].MemberID},
+			"an unknown member":     {id: id, member: "somebody"},
+			"nobody":                {id: -1, member: ""},
 		} {
 			if err := p.client.commit(r.bounded(), g, r.topic, 0, 0, ""); !fenced(err) {
 				r.Errorf("%s: %v", name, err)
 			}
 		}
-		if err := p.client.commit(r.bounded(), generation{id, members[0].MemberID}, r.topic, 0, 1, ""); err != nil {
+		if err := p.client.commit(r.bounded(), generation{id: id, member: members[0].MemberID}, r.topic, 0, 1, ""); err != nil {
 			r.Errorf("the member itself: %v", err)
 		}
 		p.stop()

@@ -146,10 +146,14 @@ func (i *Ingester) beside(ctx context.Context) (end func()) {
 }
 
 // serve reads the partitions of a generation until it ends. It takes and gives the partition counts that the watcher compares
-// with; they were read before the group's leader dealt the partitions, so that one added meanwhile is noticed.
+// with. They are those that this member dealt, if it did: a broker that is behind may have told it of fewer than another had
+// before. If not, they were read before the partitions were dealt, so that one added meanwhile is noticed.
 func (i *Ingester) serve(ctx context.Context, group *membership, g generation, places []place, counts map[string]int) map[string]int {
-	i.board.begin(g.id, places, counts)
 	i.log.Info("ingest has its partitions", "generation", g.id, "partitions", len(places))
+	if g.dealt != nil {
+		counts = g.dealt
+	}
+	i.board.begin(g.id, places, counts)
 	seen := maps.Clone(counts)
 	tasks := []func(context.Context){func(ctx context.Context) {
 		defer i.board.end(g.id)

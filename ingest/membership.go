@@ -38,6 +38,7 @@ func newMembership(i *Ingester) *membership {
 type generation struct {
 	id     int32
 	member string
+	dealt  map[string]int // how many partitions of each topic were dealt; nil where another member dealt them
 }
 
 // join waits until the group has dealt its partitions, and gives the generation and this member's part. An error may be met by
@@ -65,11 +66,13 @@ func (m *membership) join(ctx context.Context) (generation, []place, error) {
 		return generation{}, nil, m.lost(fmt.Errorf("join the consumer group: %w", err))
 	}
 	m.member = joined.MemberID
+	g := generation{id: int32(joined.GenerationID), member: m.member}
 	var deal []kafka.SyncGroupRequestAssignment
 	if joined.LeaderID == m.member {
-		if deal, err = m.deal(ctx, joined.Members); err != nil {
+		if g.dealt, err = m.client.partitions(ctx); err != nil {
 			return generation{}, nil, fmt.Errorf("deal the partitions: %w", err)
 		}
+		deal = dealOut(g.dealt, joined.Members)
 	}
 	synced, err := m.requests.SyncGroup(ctx, &kafka.SyncGroupRequest{
 		GroupID:      m.config.Kafka.Group,
@@ -91,7 +94,7 @@ func (m *membership) join(ctx context.Context) (generation, []place, error) {
 			places = append(places, place{topic, int32(n)})
 		}
 	}
-	return generation{int32(joined.GenerationID), m.member}, places, nil
+	return g, places, nil
 }
 
 // lost forgets the member's name where err says that the coordinator has.
@@ -102,13 +105,9 @@ func (m *membership) lost(err error) error {
 	return err
 }
 
-// deal shares the partitions out among the members, as their leader has to. Every member gets an answer, if only that it has
+// dealOut shares the partitions out among the members, as their leader has to. Every member gets an answer, if only that it has
 // none.
-func (m *membership) deal(ctx context.Context, joined []kafka.JoinGroupResponseMember) ([]kafka.SyncGroupRequestAssignment, error) {
-	counts, err := m.client.partitions(ctx)
-	if err != nil {
-		return nil, err
-	}
+func dealOut(counts map[string]int, joined []kafka.JoinGroupResponseMember) []kafka.SyncGroupRequestAssignment {
 	var partitions []kafka.Partition
 	for topic, n := range counts {
 		for id := range n {
@@ -124,7 +123,7 @@ func (m *membership) deal(ctx context.Context, joined []kafka.JoinGroupResponseM
 	for i, j := range joined {
 		deal[i] = kafka.SyncGroupRequestAssignment{MemberID: j.ID, Assignment: kafka.GroupProtocolAssignment{AssignedPartitions: parts[j.ID]}}
 	}
-	return deal, nil
+	return deal
 }
 
 // hold runs the tasks of a generation, and returns when all have. The first that returns ends the generation, and so does the

@@ -356,6 +356,28 @@ func TestNewPartitionsAreNoticed(t *testing.T) {
 	eventually(t, "the new partition is read", func() bool { return s.count() == 1 })
 }
 
+// TestPartitionsThatWereNotDealt has the leader deal while the brokers tell of no topic, as one may that has only just started,
+// and read the topic once they tell of it again.
+func TestPartitionsThatWereNotDealt(t *testing.T) {
+	c := newCluster(t, 1)
+	i, err := New(testConfig(c), newMemoryStore(), letters{}, testLogger(t), newRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.pace.heartbeat, i.pace.topics = 20*time.Millisecond, 20*time.Millisecond
+	p := run(t, i)
+	p.reaches(0)
+	hidden := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Err: kerr.UnknownTopicOrPartition, Count: -1})
+	eventually(t, "the topic is out of sight", func() bool {
+		counts, err := i.client.partitions(t.Context())
+		return err == nil && len(counts) == 0
+	})
+	leave(t, c, i.config.Kafka.ClientID)
+	eventually(t, "nothing is dealt", func() bool { s := p.Status(); return s.Assigned && len(s.Partitions) == 0 })
+	hidden.Remove()
+	p.reaches(0)
+}
+
 func TestTransactions(t *testing.T) {
 	c := newCluster(t, 1)
 	producer := newProducer(t, c, kgo.TransactionalID("shop"))
