@@ -25,6 +25,7 @@ type pace struct {
 	firstRetry  time.Duration // pauses before a request is made again grow from here
 	lastRetry   time.Duration // to here
 	stopped     time.Duration // how often a partition that stands still is looked at
+	owned       time.Duration // for how long after a commit rows are sent without another; less than a session
 	progress    time.Duration // how often the other processes are told how far this one is
 }
 
@@ -36,6 +37,7 @@ var defaultPace = pace{
 	firstRetry:  100 * time.Millisecond,
 	lastRetry:   10 * time.Second,
 	stopped:     time.Minute,
+	owned:       5 * time.Second,
 	progress:    5 * time.Second,
 }
 

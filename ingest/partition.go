@@ -23,6 +23,8 @@ type partition struct {
 	next     int64     // first offset that is not known to be in the store
 	lagging  bool      // the group's offset is not next: something is left to confirm
 	unsure   bool      // the last intent's rows are not known to be in the store, so that the intent must stay
+	intent   string    // the last intent, as it was committed
+	owned    time.Time // when the last commit that the group took was sent: for a session from then on the partition is nobody else's
 	careful  int64     // ranges that begin before it may have been sent already: the store is asked first
 	exact    *exact    // range of an open intent, to be sent with exactly these ends; nil when there is none
 	readable int64     // offset before which there are records to read, as far as is known
@@ -191,8 +193,8 @@ func (p *partition) write(ctx context.Context, b event.Batch) error {
 // else gets it without learning of b.
 func (p *partition) intend(ctx context.Context, b event.Batch) error {
 	p.unsure = true
-	in := intent{last: b.Last, records: b.Records, until: p.careful, doubtful: p.doubtful, open: true}
-	return p.commit(ctx, b.First, in.String())
+	p.intent = intent{last: b.Last, records: b.Records, until: p.careful, doubtful: p.doubtful, open: true}.String()
+	return p.commit(ctx, b.First, p.intent)
 }
 
 // confirm commits that everything before the next offset is stored.
@@ -212,9 +214,13 @@ func (p *partition) confirmable() bool { return p.lagging && !p.unsure && p.next
 
 func (p *partition) commit(ctx context.Context, offset int64, metadata string) error {
 	return p.retry(ctx, p.kafka, func() error {
+		asked := time.Now()
 		err := p.client.commit(ctx, p.generation, p.topic, p.partition, offset, metadata)
-		if fenced(err) {
+		switch {
+		case fenced(err):
 			return fmt.Errorf("%w: %w", errFenced, err)
+		case err == nil:
+			p.owned = asked
 		}
 		return err
 	})
@@ -231,11 +237,17 @@ func (p *partition) settle() {
 }
 
 // insert stores b's rows. An attempt is let end although the generation does, within its own time limit: its outcome is
-// worth knowing. What the store refuses comes back as a refusal.
+// worth knowing. But none is begun long after the intent, unless the group takes that once more: the process may have been
+// paused, the partition be another's, and the store have forgotten b's token. What the store refuses comes back as a refusal.
 func (p *partition) insert(ctx context.Context, b event.Batch) error {
 	doubt := p.exact != nil && p.exact.first == b.First // whoever had the partition before may have sent it
 	tooMuch := 0
 	return p.retry(ctx, p.stored, func() error {
+		if time.Since(p.owned) > p.pace.owned {
+			if err := p.commit(ctx, b.First, p.intent); err != nil {
+				return err
+			}
+		}
 		attempt, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.config.InsertTimeout)
 		defer cancel()
 		start := time.Now()

@@ -145,6 +145,34 @@ func TestRefusedGenerationInsertsNothing(t *testing.T) {
 	}
 }
 
+// TestStaleIntentIsCommittedAgain has the group go on without the member between two attempts to insert, as while a process is
+// paused: the second is not made.
+func TestStaleIntentIsCommittedAgain(t *testing.T) {
+	c := newCluster(t, 1)
+	produce(t, newProducer(t, c), 0, repeat("e", 5)...)
+	s := newMemoryStore()
+	var refused *kfake.FaultHandle
+	h := &hooked{Store: s, insert: func(ctx context.Context, b event.Batch) error {
+		if refused == nil {
+			refused = c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.IllegalGeneration})
+			return errInjected
+		}
+		if refused.Hits() == 0 {
+			t.Error("rows were sent again although the group was not asked")
+		}
+		return s.InsertBatch(ctx, b)
+	}}
+	i, err := New(testConfig(c), h, letters{}, testLogger(t), newRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.pace.owned = 0
+	p := run(t, i)
+	p.reaches(5)
+	p.stop()
+	checkExact(t, s, map[int32]map[int64]string{0: numbered(0, repeat("e", 5)...)})
+}
+
 func TestCommitThatFailsIsRetried(t *testing.T) {
 	for _, code := range []*kerr.Error{kerr.RequestTimedOut, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.CoordinatorLoadInProgress} {
 		t.Run(code.Message, func(t *testing.T) {
