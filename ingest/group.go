@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/segmentio/kafka-go"
 )
 
 // pace is how long to wait between attempts.
@@ -121,8 +122,10 @@ func (i *Ingester) Run(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			i.kafka.begin(group, err)
-			i.metrics.retries.WithLabelValues("kafka").Inc()
+			if !errors.Is(err, kafka.RebalanceInProgress) { // it only says that a member came or went meanwhile
+				i.kafka.begin(group, err)
+				i.metrics.retries.WithLabelValues("kafka").Inc()
+			}
 			pause(ctx, i.pace.joinBackoff)
 			continue
 		}

@@ -67,32 +67,16 @@ func (m *membership) join(ctx context.Context) (generation, []place, error) {
 	}
 	m.member = joined.MemberID
 	g := generation{id: int32(joined.GenerationID), member: m.member}
-	var deal []kafka.SyncGroupRequestAssignment
+	var parts kafka.GroupMemberAssignments
 	if joined.LeaderID == m.member {
 		if g.dealt, err = m.client.partitions(ctx); err != nil {
 			return generation{}, nil, fmt.Errorf("deal the partitions: %w", err)
 		}
-		deal = dealOut(g.dealt, joined.Members)
+		parts = deal(g.dealt, joined.Members)
 	}
-	synced, err := m.requests.SyncGroup(ctx, &kafka.SyncGroupRequest{
-		GroupID:      m.config.Kafka.Group,
-		GenerationID: joined.GenerationID,
-		MemberID:     m.member,
-		ProtocolType: protocolType,
-		ProtocolName: joined.ProtocolName,
-		Assignments:  deal,
-	})
-	if err == nil {
-		err = synced.Error
-	}
+	places, err := m.sync(ctx, g, joined.ProtocolName, parts)
 	if err != nil {
 		return generation{}, nil, m.lost(fmt.Errorf("learn the partitions: %w", err))
-	}
-	var places []place
-	for topic, partitions := range synced.Assignment.AssignedPartitions {
-		for _, n := range partitions {
-			places = append(places, place{topic, int32(n)})
-		}
 	}
 	return g, places, nil
 }
@@ -103,27 +87,6 @@ func (m *membership) lost(err error) error {
 		m.member = ""
 	}
 	return err
-}
-
-// dealOut shares the partitions out among the members, as their leader has to. Every member gets an answer, if only that it has
-// none.
-func dealOut(counts map[string]int, joined []kafka.JoinGroupResponseMember) []kafka.SyncGroupRequestAssignment {
-	var partitions []kafka.Partition
-	for topic, n := range counts {
-		for id := range n {
-			partitions = append(partitions, kafka.Partition{Topic: topic, ID: id})
-		}
-	}
-	members := make([]kafka.GroupMember, len(joined))
-	for i, j := range joined {
-		members[i] = kafka.GroupMember{ID: j.ID, Topics: j.Metadata.Topics}
-	}
-	parts := kafka.RangeGroupBalancer{}.AssignGroups(members, partitions)
-	deal := make([]kafka.SyncGroupRequestAssignment, len(joined))
-	for i, j := range joined {
-		deal[i] = kafka.SyncGroupRequestAssignment{MemberID: j.ID, Assignment: kafka.GroupProtocolAssignment{AssignedPartitions: parts[j.ID]}}
-	}
-	return deal
 }
 
 // hold runs the tasks of a generation, and returns when all have. The first that returns ends the generation, and so does the

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -404,6 +405,31 @@ func TestPartitionsThatWereNotDealt(t *testing.T) {
 	eventually(t, "nothing is dealt", func() bool { s := p.Status(); return s.Assigned && len(s.Partitions) == 0 })
 	hidden.Remove()
 	p.reaches(0)
+}
+
+// TestDealThatTheCoordinatorRefuses has the coordinator answer with errors while the partitions are dealt: the group is joined
+// again, and what hinders that is called by its name.
+func TestDealThatTheCoordinatorRefuses(t *testing.T) {
+	for _, code := range []*kerr.Error{kerr.RebalanceInProgress, kerr.IllegalGeneration, kerr.NotCoordinator} {
+		t.Run(code.Message, func(t *testing.T) {
+			c := newCluster(t, 1)
+			refused := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.SyncGroup}, Err: code, Count: -1})
+			p := start(t, testConfig(c), newMemoryStore())
+			if code == kerr.RebalanceInProgress {
+				if err := refused.Wait(t.Context(), 2); err != nil {
+					t.Fatal(err)
+				}
+				if s := p.Status().Trouble; s != "" {
+					t.Errorf("a deal that another one follows is trouble: %s", s)
+				}
+			} else {
+				want := "kafka: " + kafka.Error(code.Code).Title()
+				eventually(t, want, func() bool { return p.Status().Trouble == want })
+			}
+			refused.Remove()
+			p.reaches(0)
+		})
+	}
 }
 
 func TestTransactions(t *testing.T) {
