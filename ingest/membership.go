@@ -19,8 +19,9 @@ type membership struct {
 	client   *client
 	requests kafka.Client // with a limit that the coordinator's waiting for other members fits into
 	config   Config
-	pace     pace
 	member   string // as the coordinator named it; empty until then
+
+	beatEvery, beatLimit time.Duration // so short that one heartbeat without an answer does not cost the place
 }
 
 const (
@@ -29,7 +30,8 @@ const (
 )
 
 func newMembership(i *Ingester) *membership {
-	m := &membership{client: i.client, requests: i.client.Client, config: i.config, pace: i.pace}
+	m := &membership{client: i.client, requests: i.client.Client, config: i.config}
+	m.beatEvery, m.beatLimit = min(i.pace.heartbeat, i.config.SessionTimeout/3), min(requestTimeout, i.config.SessionTimeout/3)
 	m.requests.Timeout = i.config.RebalanceTimeout + requestTimeout
 	return m
 }
@@ -113,8 +115,8 @@ func (m *membership) hold(ctx context.Context, g generation, tasks []func(contex
 // generation is over.
 func (m *membership) beat(ctx context.Context, g generation, end func()) {
 	answered := time.Now()
-	for pause(ctx, m.pace.heartbeat) {
-		limit, cancel := context.WithTimeout(ctx, min(requestTimeout, m.config.SessionTimeout))
+	for pause(ctx, m.beatEvery) {
+		limit, cancel := context.WithTimeout(ctx, m.beatLimit)
 		err := m.client.heartbeat(limit, g)
 		cancel()
 		switch {

@@ -385,6 +385,16 @@ func TestNewPartitionsAreNoticed(t *testing.T) {
 	eventually(t, "the new partition is read", func() bool { return s.count() == 1 })
 }
 
+// TestLostHeartbeat checks that after one heartbeat without an answer there is time for another, however short the session is.
+func TestLostHeartbeat(t *testing.T) {
+	for _, session := range []time.Duration{6 * time.Second, 10 * time.Second, 30 * time.Second, 30 * time.Minute} {
+		m := newMembership(&Ingester{client: &client{}, config: Config{SessionTimeout: session}, pace: defaultPace})
+		if m.beatEvery+m.beatLimit+m.beatEvery > session || m.beatEvery <= 0 || m.beatLimit <= 0 {
+			t.Errorf("a session of %s: a heartbeat every %s that waits %s", session, m.beatEvery, m.beatLimit)
+		}
+	}
+}
+
 // TestPartitionsThatWereNotDealt has the leader deal while the brokers tell of no topic, as one may that has only just started,
 // and read the topic once they tell of it again.
 func TestPartitionsThatWereNotDealt(t *testing.T) {
