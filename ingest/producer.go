@@ -82,7 +82,7 @@ func (p *Producer) Partition(ctx context.Context, topic string, key []byte) (int
 }
 
 // Send writes a record to its partition, under its time, and gives its offset. It is sent once: again only where the first
-// attempt was refused for what passes by itself, as a change of leaders does.
+// attempt was refused for what passes by itself, as that there are too few replicas does.
 func (p *Producer) Send(ctx context.Context, r event.Record) (int64, error) {
 	if len(r.Headers) > maxHeaders {
 		return 0, &NotSentError{fmt.Errorf("the record has %d headers, and ingest reads at most %d", len(r.Headers), maxHeaders)}
@@ -132,8 +132,10 @@ func passing(err error) bool {
 	return errors.As(err, &code) && code.Temporary()
 }
 
-// undecided are the brokers' errors after which a record may be in the log.
-var undecided = []kafka.Error{kafka.Unknown, kafka.RequestTimedOut, kafka.NetworkException, kafka.NotEnoughReplicasAfterAppend}
+// undecided are the brokers' errors after which a record may be in the log. Those of a partition that is not the broker's, or of
+// which it can't use the log, come also where the broker lost it while it waited for the other replicas, which may have the record.
+var undecided = []kafka.Error{kafka.Unknown, kafka.RequestTimedOut, kafka.NetworkException, kafka.NotEnoughReplicasAfterAppend,
+	kafka.NotLeaderForPartition, kafka.UnknownTopicOrPartition, kafka.KafkaStorageError}
 
 // refusedRecord reports whether an error says that a record did not get into the log: a broker refused it, or was not
 // reached at all.

@@ -120,13 +120,14 @@ func TestProducerTellsRefusedFromUnknown(t *testing.T) {
 	})
 	p := openProducer(t, testConfig(c).Kafka, topic)
 	p.patience = 0
-	for _, code := range []*kerr.Error{kerr.MessageTooLarge, kerr.NotLeaderForPartition, kerr.TopicAuthorizationFailed, kerr.NotEnoughReplicas, kerr.InvalidRecord} {
+	for _, code := range []*kerr.Error{kerr.MessageTooLarge, kerr.TopicAuthorizationFailed, kerr.NotEnoughReplicas, kerr.InvalidRecord} {
 		answer.Store(int32(code.Code))
 		if _, err := p.Send(t.Context(), recordOf(0, "x")); !errors.As(err, new(*NotSentError)) {
 			t.Errorf("%s: %v, must be surely not sent", code.Message, err)
 		}
 	}
-	for _, code := range []*kerr.Error{kerr.UnknownServerError, kerr.RequestTimedOut, kerr.NetworkException, kerr.NotEnoughReplicasAfterAppend, {Message: "broken"}} {
+	for _, code := range []*kerr.Error{kerr.UnknownServerError, kerr.RequestTimedOut, kerr.NetworkException, kerr.NotEnoughReplicasAfterAppend,
+		kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.KafkaStorageError, {Message: "broken"}} {
 		answer.Store(int32(code.Code))
 		if _, err := p.Send(t.Context(), recordOf(0, "x")); err == nil || errors.As(err, new(*NotSentError)) {
 			t.Errorf("%s: %v, must leave it open", code.Message, err)
@@ -147,8 +148,8 @@ func TestProducerTellsRefusedFromUnknown(t *testing.T) {
 	}
 }
 
-// A change of leaders is waited out, without a second record.
-func TestProducerWaitsForALeader(t *testing.T) {
+// Too few replicas are waited out, without a second record.
+func TestProducerWaitsForReplicas(t *testing.T) {
 	c := newCluster(t, 1)
 	var refusals atomic.Int32
 	c.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
@@ -157,7 +158,7 @@ func TestProducerWaitsForALeader(t *testing.T) {
 			return nil, nil, false
 		}
 		resp := request.ResponseKind().(*kmsg.ProduceResponse)
-		resp.Topics = []kmsg.ProduceResponseTopic{{Topic: topic, Partitions: []kmsg.ProduceResponseTopicPartition{{ErrorCode: kerr.NotLeaderForPartition.Code}}}}
+		resp.Topics = []kmsg.ProduceResponseTopic{{Topic: topic, Partitions: []kmsg.ProduceResponseTopicPartition{{ErrorCode: kerr.NotEnoughReplicas.Code}}}}
 		return resp, nil, true
 	})
 	offset, err := openProducer(t, testConfig(c).Kafka, topic).Send(t.Context(), recordOf(0, "x"))
