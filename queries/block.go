@@ -143,8 +143,9 @@ func (t blockTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !ok || !strings.HasPrefix(r.URL.Query().Get("query"), insertPrefix) { // a new connection asks who the server is, first
 		return t.RoundTripper.RoundTrip(r)
 	}
-	if r.Body != nil {
-		_ = r.Body.Close() // ends the goroutine that writes it
+	if r.Body != nil { // a goroutine of the client's writes it, and is through with the connection's memory once all is read
+		_, _ = io.Copy(io.Discard, r.Body)
+		_ = r.Body.Close()
 	}
 	r = r.Clone(r.Context())
 	r.Body, r.ContentLength = block, -1 // how long it will be is not known

@@ -124,3 +124,22 @@ func TestBlockThatIsStillBeingSent(t *testing.T) {
 		t.Errorf("%q was read after the end, %v; %d parts were encoded", rest, err, written)
 	}
 }
+
+// TestStandInIsReadFirst: as long as it is not, the client still writes it, in memory that serves the next request too.
+func TestStandInIsReadFirst(t *testing.T) {
+	standIn := bytes.NewReader([]byte("stand-in"))
+	transport := blockTransport{RoundTripper: roundTrip(func(*http.Request) (*http.Response, error) {
+		if n := standIn.Len(); n > 0 {
+			t.Errorf("%d bytes of the stand-in are left", n)
+		}
+		return nil, io.ErrUnexpectedEOF
+	})}
+	ctx := context.WithValue(t.Context(), blockKey{}, &blockBody{x: new(encoder)})
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://engine/?query="+url.QueryEscape(insertEventsText), standIn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := transport.RoundTrip(request); err == nil {
+		t.Fatal("no error")
+	}
+}
