@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -50,8 +51,8 @@ func rejectOf(r event.Record, reason event.Reason, detail string) event.Reject {
 		KafkaTime: r.Time,
 		Reason:    reason,
 		Detail:    strings.ToValidUTF8(detail[:min(len(detail), maxDetail)], ""),
-		Key:       r.Key,
+		Key:       bytes.Clone(r.Key), // a record is a part of its chunk, which a reject would keep in memory
 		Headers:   r.Headers,
-		Raw:       r.Value,
+		Raw:       bytes.Clone(r.Value),
 	}
 }
