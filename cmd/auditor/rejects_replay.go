@@ -8,9 +8,11 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"auditor/embedded/kafka"
 	"auditor/event"
 	"auditor/event/reject"
 	"auditor/ingest"
@@ -123,10 +125,11 @@ func (a *app) reachBroker(ctx context.Context) error {
 		return missing("kafka.brokers")
 	}
 	if len(a.config.Kafka.Brokers) == 0 && a.attached {
-		if strings.HasSuffix(a.config.Embedded.KafkaListen, ":0") {
-			return errors.New("the embedded broker of the auditor that runs has a port of its choice: name it in kafka.brokers (its log says which)")
+		addr, running := kafka.Attach(filepath.Join(a.config.Data, "kafka"))
+		if !running {
+			return fmt.Errorf("no broker runs on %s, so the auditor that runs there reads from another: name it in kafka.brokers", a.config.Data)
 		}
-		a.config.Kafka.Brokers = []string{a.config.Embedded.KafkaListen}
+		a.config.Kafka.Brokers = []string{addr}
 		return nil
 	}
 	return a.startBroker(ctx)

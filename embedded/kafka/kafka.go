@@ -35,6 +35,9 @@ const (
 )
 
 const (
+	lockFile       = "lock" // in Data: locked by the broker that uses it, and holds its address
+	lockTries      = 5
+	lockEvery      = 10 * time.Millisecond
 	segmentBytes   = 16 << 20 // a log's file; only whole files are deleted
 	retentionEvery = time.Minute
 )
@@ -89,6 +92,9 @@ func Start(cfg Config) (*Broker, error) {
 	go b.keepHouse(ctx, cfg.Logger)
 	if err := ensureTopics(ctx, cluster, b.addr, cfg); err != nil {
 		return nil, errors.Join(err, b.Stop())
+	}
+	if _, err := lock.WriteAt([]byte(b.addr), 0); err != nil { // for Attach
+		return nil, errors.Join(fmt.Errorf("embedded kafka: data directory: %w", err), b.Stop())
 	}
 	cfg.Logger.Info("embedded kafka started", "addr", b.addr, "data", cfg.Data)
 	return b, nil
@@ -213,13 +219,23 @@ func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("embedded kafka: data directory: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("embedded kafka: data directory: %w", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	for try := 0; ; try++ {
+		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil || try == lockTries {
+			break
+		}
+		time.Sleep(lockEvery) // Attach has it for a moment
+	}
+	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("embedded kafka: %s is in use by another auditor", dir)
+	}
+	if err := f.Truncate(0); err != nil { // the address of the broker before
+		f.Close()
+		return nil, fmt.Errorf("embedded kafka: data directory: %w", err)
 	}
 	return f, nil
 }

@@ -229,6 +229,35 @@ func commit(t *testing.T, addr string, offset int64, metadata string) {
 	}
 }
 
+func TestAttach(t *testing.T) {
+	dir := t.TempDir()
+	attached := func() string {
+		addr, ok := Attach(dir)
+		if ok != (addr != "") {
+			t.Errorf("the address is %q, and there is one: %v", addr, ok)
+		}
+		return addr
+	}
+	if addr := attached(); addr != "" {
+		t.Errorf("an empty directory has a broker at %s", addr)
+	}
+	for range 2 { // the second has another port
+		b, err := Start(Config{Data: dir, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if addr := attached(); addr != b.Addr() {
+			t.Errorf("the address is %q, not %q", addr, b.Addr())
+		}
+		if err := b.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		if addr := attached(); addr != "" {
+			t.Errorf("a broker that was stopped is at %s", addr)
+		}
+	}
+}
+
 func TestStartSaysWhatIsWrong(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
