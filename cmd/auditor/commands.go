@@ -76,7 +76,7 @@ func (check configCheck) Run(env *environment) error {
 // checkClickHouse asks the server what it lets the auditor do. It changes nothing there.
 func checkClickHouse(env *environment, c config.Config) error {
 	if len(c.ClickHouse.Addresses) == 0 {
-		return missing("clickhouse.addresses")
+		return &config.Error{Field: "clickhouse.addresses", Reason: "must name at least one host:port: it is the server that --connect asks"}
 	}
 	store, err := queries.Open(c.ClickHouse, queries.Options{Logger: env.logger(c.Log)})
 	if err != nil {
