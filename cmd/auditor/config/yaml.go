@@ -141,7 +141,7 @@ func setNode(v reflect.Value, n ast.Node) error {
 		items := make([]string, len(sequence.Values))
 		for i, value := range sequence.Values {
 			if items[i], ok = scalar(value); !ok {
-				return errors.New("must be a list of plain values")
+				return errors.New("must be a list of plain values; quote one that holds a colon")
 			}
 		}
 		return setList(v, items)
