@@ -6,11 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// maxScanDepth bounds how deeply the objects and arrays of what is scanned may be nested.
-const maxScanDepth = 32
+// Bounds of what is scanned: how deeply objects and arrays may be nested, and how many names an object may have. Names are
+// compared with each other, which takes minutes where an event's mebibyte is full of like ones.
+const (
+	maxScanDepth = 32
+	maxScanNames = 256
+)
 
 // scanner checks JSON as strictly as the decoder that it stands before, and several times as fast, for it need not say what is
-// wrong. Whatever it does not know to be right (escapes, deep nesting, any fault) it leaves to that decoder.
+// wrong. Whatever it does not know to be right (escapes, deep nesting, many names, any fault) it leaves to that decoder.
 type scanner struct {
 	raw   []byte
 	text  string   // the same, to take names and values from
@@ -65,9 +69,12 @@ func (s *scanner) object(depth int, use func(name string, v value)) bool {
 	}
 }
 
-// isNew reports whether an object, whose names begin at first, has had no such name, and notes it. A bit of seen stands for
-// many names: only where it is set must they be compared.
+// isNew reports whether an object, whose names begin at first, has had no such name and may have one more, and notes it. A bit
+// of seen stands for many names: only where it is set must they be compared.
 func (s *scanner) isNew(name string, first int, seen *uint64) bool {
+	if len(s.names)-first == maxScanNames {
+		return false
+	}
 	bit := uint64(1)
 	if n := len(name); n > 0 {
 		bit <<= (uint(name[0])*7 + uint(name[n-1])*3 + uint(n)) % 64

@@ -1,11 +1,21 @@
 package event
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// likeNames is an object of so many names, which differ only within.
+func likeNames(names int) string {
+	var all []string
+	for i := range names {
+		all = append(all, fmt.Sprintf(`"a%05da":1`, i))
+	}
+	return "{" + strings.Join(all, ",") + "}"
+}
 
 var scanned = []struct {
 	name, text string
@@ -20,6 +30,9 @@ var scanned = []struct {
 	{"many names", `{"` + strings.Join(strings.Split("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:;+*/()[]<>=~!?#", ""), `":1,"`) + `":1}`, true},
 	{"empty name", `{"":1}`, true},
 
+	{"as many names as are compared", likeNames(maxScanNames), true},
+	{"more names", likeNames(maxScanNames + 1), false},
+	{"more names within", `{"a":[` + likeNames(maxScanNames+1) + `]}`, false},
 	{"escape", `{"a":"\n"}`, false},
 	{"escaped name", `{"\u0061":1}`, false},
 	{"deep", `{"a":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`, false},
