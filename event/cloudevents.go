@@ -15,6 +15,15 @@ type headers struct {
 	binary     []member // the attributes of the CloudEvent of which the value is the data; nil when it is none
 }
 
+// size is how many bytes of the headers become part of each element.
+func (h *headers) size() int {
+	n := 0
+	for _, m := range h.binary {
+		n += len(m.name) + len(m.value)
+	}
+	return n
+}
+
 // readHeaders reads a record's headers as the Kafka protocol binding of CloudEvents has them: a content-type of
 // application/cloudevents... means structured mode (or the batch format), ce_specversion means binary mode.
 func readHeaders(all []Header) (headers, *fault) {

@@ -19,6 +19,7 @@ const (
 	DefaultMaxSkew  = 2 * 365 * 24 * time.Hour
 
 	maxElements = 10_000  // events in one record
+	maxRepeated = 8 << 20 // bytes of its key and headers that they may repeat together
 	maxText     = 1 << 10 // bytes of an id or a name; a longer one is rejected
 	maxMessage  = 8 << 10 // bytes of an error message; a longer one is cut
 	maxDetail   = 512     // bytes of a reject's detail; a longer one is cut
@@ -78,7 +79,8 @@ func NewDecoder(c DecoderConfig) (*Decoder, error) {
 
 // Decode reads a record. Every element of it becomes an event or a reject, in order, and a record that cannot be read
 // as a whole becomes one reject; so there is always at least one of the two. One bad element of an array rejects that
-// element only. Nothing of the result aliases the record.
+// element only, unless key and headers would be repeated too often. Nothing of the result aliases the record; its rejects share
+// key and headers.
 func (d *Decoder) Decode(r Record) (events []Event, rejects []Reject) { return d.Append(nil, nil, r) }
 
 // Append is Decode for many records: it adds what r holds to events and rejects. An event is large, and this way it is written
@@ -86,23 +88,33 @@ func (d *Decoder) Decode(r Record) (events []Event, rejects []Reject) { return d
 func (d *Decoder) Append(events []Event, rejects []Reject, r Record) ([]Event, []Reject) {
 	elements, bad := d.split(r.Value)
 	if bad != nil {
-		return events, append(rejects, r.reject(0, bad, r.Value))
+		return events, append(rejects, r.whole(bad))
 	}
 	envelope, bad := readHeaders(r.Headers)
 	if bad != nil {
-		return events, append(rejects, r.reject(0, bad, r.Value))
+		return events, append(rejects, r.whole(bad))
 	}
 	events = slices.Grow(events, len(elements))
+	eventsBefore, rejectsBefore, repeated := len(events), len(rejects), 0
 	for i, raw := range elements {
 		events = append(events, Event{})
 		e := &events[len(events)-1]
 		if bad := d.decode(e, raw, envelope, r.Time); bad != nil {
 			events = events[:len(events)-1]
+			if len(rejects) == rejectsBefore {
+				r.keep()
+			}
 			rejects = append(rejects, r.reject(i, bad, raw))
-			continue
+			repeated += r.besideValue()
+		} else {
+			e.Position = r.at(i)
+			e.KafkaTime = r.Time.UTC()
+			repeated += envelope.size()
 		}
-		e.Position = r.at(i)
-		e.KafkaTime = r.Time.UTC()
+		if i > 0 && repeated > maxRepeated {
+			bad := faultf(ReasonTooMany, "the %d elements repeat more than %d bytes of the record's key and headers", len(elements), maxRepeated)
+			return events[:eventsBefore], append(rejects[:rejectsBefore], r.whole(bad))
+		}
 	}
 	return events, rejects
 }
@@ -112,20 +124,42 @@ func (r *Record) at(i int) Position {
 	return Position{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Index: int32(i)}
 }
 
+// whole rejects the record as a whole.
+func (r *Record) whole(f *fault) Reject {
+	r.keep()
+	return r.reject(0, f, r.Value)
+}
+
+// keep gives the record a key and headers of its own, which its rejects may then hold.
+func (r *Record) keep() { r.Key, r.Headers = bytes.Clone(r.Key), cloneHeaders(r.Headers) }
+
+// besideValue is how many bytes the key and the headers have.
+func (r *Record) besideValue() int {
+	n := len(r.Key)
+	for _, h := range r.Headers {
+		n += len(h.Key) + len(h.Value)
+	}
+	return n
+}
+
+// reject makes a reject of the i-th element, once the record's key and headers are its own.
 func (r *Record) reject(i int, f *fault, raw []byte) Reject {
 	return Reject{
 		Position:  r.at(i),
 		KafkaTime: r.Time.UTC(),
 		Reason:    f.reason,
 		Detail:    cut(strings.ToValidUTF8(f.detail, "\uFFFD"), maxDetail),
-		Key:       bytes.Clone(r.Key),
-		Headers:   cloneHeaders(r.Headers),
+		Key:       r.Key,
+		Headers:   r.Headers,
 		Raw:       bytes.Clone(raw),
 	}
 }
 
 func cloneHeaders(headers []Header) []Header {
-	var own []Header
+	if len(headers) == 0 {
+		return nil
+	}
+	own := make([]Header, 0, len(headers))
 	for _, h := range headers {
 		own = append(own, Header{Key: h.Key, Value: bytes.Clone(h.Value)})
 	}

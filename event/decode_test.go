@@ -341,6 +341,33 @@ func TestArraysAreBounded(t *testing.T) {
 	}
 }
 
+// A few bytes in an array would otherwise take gigabytes: every element repeats what stands beside the array.
+func TestKeyAndHeadersAreNotRepeatedWithoutEnd(t *testing.T) {
+	d := newDecoder(t, event.DecoderConfig{})
+	const one = `{"type":"started","task_id":"a1","time":1796065070}`
+	long := []byte(strings.Repeat("x", 64<<10))
+	value := []byte("[1" + strings.Repeat(","+one, 100) + strings.Repeat(",1", 200) + "]")
+	plain, cloud := event.Header{Key: "h", Value: long}, cloudHeaders("ce_h", string(long))
+	for name, r := range map[string]event.Record{
+		"key":         {Key: long, Value: value},
+		"header":      {Headers: []event.Header{plain}, Value: value},
+		"cloud event": {Headers: cloud, Value: []byte("[" + strings.Repeat(one+",", 200) + one + "]")},
+	} {
+		events, rejects := d.Decode(r)
+		if len(events) != 0 || len(rejects) != 1 || rejects[0].Reason != event.ReasonTooMany || rejects[0].Index != 0 || !bytes.Equal(rejects[0].Raw, r.Value) {
+			t.Errorf("%s: %d events and %d rejects, want the one reject of the whole array", name, len(events), len(rejects))
+		}
+	}
+	few := []byte("[1" + strings.Repeat(","+one, 300) + strings.Repeat(",1", 50) + "]")
+	events, rejects := d.Decode(event.Record{Key: long, Headers: []event.Header{plain}, Value: few})
+	if len(events) != 300 || len(rejects) != 51 || &rejects[0].Key[0] != &rejects[50].Key[0] {
+		t.Errorf("%d events and %d rejects, want 300 and 51 that share their key", len(events), len(rejects))
+	}
+	if _, rejects = d.Decode(event.Record{Key: make([]byte, 16<<20), Value: []byte("1")}); len(rejects) != 1 || rejects[0].Reason != event.ReasonWrongType {
+		t.Errorf("a key that is not repeated counts: %v", rejects[0].Reason)
+	}
+}
+
 func TestAttributes(t *testing.T) {
 	d := newDecoder(t, event.DecoderConfig{})
 	for _, c := range []struct{ name, members, want string }{
