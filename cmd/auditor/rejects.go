@@ -100,6 +100,9 @@ func (r rejectsChoice) isEmpty() bool {
 func (r rejectsChoice) filter(states []string) (view.RejectFilter, error) {
 	f := view.RejectFilter{Topic: r.Topic, Partition: r.Partition}
 	var errs []error
+	if r.Partition != nil && *r.Partition < 0 { // to the store it would mean every partition
+		errs = append(errs, fmt.Errorf("--partition: must be 0 or more, not %d", *r.Partition))
+	}
 	for _, reason := range r.Reason {
 		if !slices.Contains(event.Reasons, event.Reason(reason)) {
 			errs = append(errs, fmt.Errorf("--reason: must be among %s, not %q", joined(event.Reasons), reason))
@@ -146,7 +149,7 @@ func momentBefore(flag, text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return now.Add(-d), nil
 	}
-	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil && !t.IsZero() {
 		return t.UTC(), nil
 	}
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds >= 0 && seconds <= 9e9 {

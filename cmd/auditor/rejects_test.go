@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -15,6 +17,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
+
+// A choice that the store would read as no choice must not purge everything.
+func TestRejectsAreNotChosenByNonsense(t *testing.T) {
+	for name, choice := range map[string]rejectsChoice{
+		"negative partition": {Partition: new(int32(-1))},
+		"since no time":      {Since: "0001-01-01T00:00:00Z"},
+		"until no time":      {Until: "0001-01-01T00:00:00Z"},
+		"unknown reason":     {Reason: []string{"no_such"}},
+	} {
+		if _, err := choice.filter([]string{"any"}); !errors.As(err, new(usageError)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
 
 // bytesFile writes a file that no archive of text can hold: name, the bytes as a Go string, how often (once).
 func bytesFile(ts *testscript.TestScript, _ bool, args []string) {

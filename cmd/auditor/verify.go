@@ -51,8 +51,13 @@ func (v verifyCommand) verify(env *environment) ([]account, error) {
 		return nil, err
 	}
 	to, err := v.when("--to", v.To, time.Now())
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case v.Partition < -1:
+		return nil, usageError{fmt.Errorf("--partition: must be 0 or more, not %d", v.Partition)}
+	case from.offset && to.offset && to.at < from.at, !from.time.IsZero() && !to.time.IsZero() && to.time.Before(from.time):
+		return nil, usageError{fmt.Errorf("--to: %s is before --from, %s", v.To, v.From)}
 	}
 	a, err := v.open(env)
 	if err != nil {
@@ -98,7 +103,7 @@ func (v verifyCommand) when(flag, text string, now time.Time) (when, error) {
 	if text == "" {
 		return when{}, nil
 	}
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && n < math.MaxInt64 {
 		if v.Partition < 0 {
 			return when{}, usageError{fmt.Errorf("%s: %d is an offset, and needs --partition", flag, n)}
 		}
@@ -107,7 +112,7 @@ func (v verifyCommand) when(flag, text string, now time.Time) (when, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return when{time: now.Add(-d).UTC()}, nil
 	}
-	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil && !t.IsZero() {
 		return when{time: t.UTC()}, nil
 	}
 	return when{}, usageError{fmt.Errorf("%s: must be a time such as 2026-03-04T05:06:07Z, an age such as 24h, or an offset, not %q", flag, text)}

@@ -147,9 +147,23 @@ func TestVerifyWhen(t *testing.T) {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"-5", "-24h", "1e3", "tomorrow", "2026-03-04"} {
+	for _, text := range []string{"-5", "-24h", "1e3", "tomorrow", "2026-03-04", "9223372036854775807", "0001-01-01T00:00:00Z"} {
 		if _, err := (verifyCommand{Partition: 0}).when("--from", text, now); !errors.As(err, new(usageError)) {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// What compares nothing must not pass for a proof.
+func TestVerifyRefusesWhatHoldsNothing(t *testing.T) {
+	for _, v := range []verifyCommand{
+		{Partition: -2},
+		{Partition: 0, From: "50", To: "10"},
+		{Partition: -1, From: "24h", To: "48h"},
+		{Partition: -1, From: "2026-03-04T05:06:07Z", To: "2026-03-04T05:06:06Z"},
+	} {
+		if _, err := v.verify(&environment{}); !errors.As(err, new(usageError)) {
+			t.Errorf("partition %d from %q to %q: %v", v.Partition, v.From, v.To, err)
 		}
 	}
 }
