@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
 	"strconv"
@@ -43,7 +44,15 @@ func command(ctx context.Context, args []string, getenv func(string) string, w i
 	flags.DurationVar(&o.length, "length", 55*time.Second, "over which they are sent")
 	flags.BoolVar(&o.short, "short", false, "only a few faults")
 	flags.BoolVar(&o.keep, "keep", false, "keep data and logs, whatever the outcome")
-	if err := flags.Parse(args); err != nil {
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return nil
+	case err != nil:
+		return err
+	case flags.NArg() > 0:
+		return fmt.Errorf("unknown argument %q", flags.Arg(0))
+	}
+	if err := o.validate(); err != nil {
 		return err
 	}
 	o.strict = getenv("AUDITOR_REQUIRE") == "all"
@@ -73,6 +82,22 @@ func command(ctx context.Context, args []string, getenv func(string) string, w i
 	notClean := slices.DeleteFunc(slices.Clone(reports), func(r *report) bool { return r.Clean })
 	if len(notClean) > 0 {
 		return fmt.Errorf("%w: %d of %d trials", errNotClean, len(notClean), len(reports))
+	}
+	return nil
+}
+
+// validate says what no trial can be made with.
+func (o *options) validate() error {
+	switch {
+	case o.broker != "embedded" && o.broker != "kafka":
+		return fmt.Errorf("broker %q: must be embedded or kafka", o.broker)
+	case o.events < 1000:
+		return fmt.Errorf("events %d: must be at least 1000", o.events)
+	case o.length < 5*time.Second || o.length > time.Hour:
+		return fmt.Errorf("length %s: must be from 5s to 1h", o.length)
+	}
+	if _, err := exec.LookPath(o.auditor); err != nil {
+		return fmt.Errorf("auditor: %w", err)
 	}
 	return nil
 }

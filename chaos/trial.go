@@ -69,7 +69,8 @@ type ingester struct {
 	toKafka *kafkaProxy
 }
 
-// run makes a trial. The report says what came of it; an error, that it could not be made.
+// run makes a trial. The report says what came of it; an error, that it could not be made. Where it shows something wrong, data and
+// logs are kept.
 func run(ctx context.Context, o options, w io.Writer) (*report, error) {
 	begun, used := time.Now(), cpuTime()
 	dir, err := os.MkdirTemp("", "auditor-chaos-")
@@ -77,6 +78,7 @@ func run(ctx context.Context, o options, w io.Writer) (*report, error) {
 		return nil, err
 	}
 	t := &trial{options: o, dir: dir, out: newConsole(w), counts: make(map[kind]int)}
+	asked := ctx
 	ctx, t.giveUp = context.WithCancelCause(ctx)
 	defer t.giveUp(nil)
 	r, err := t.run(ctx)
@@ -92,7 +94,7 @@ func run(ctx context.Context, o options, w io.Writer) (*report, error) {
 		r.problems = t.problems
 		r.judge(t)
 	}
-	keep := err != nil || !r.Clean || t.keep
+	keep := t.keep || asked.Err() == nil && (err != nil || !r.Clean) // one that was interrupted shows nothing
 	if t.disk != nil {
 		err = errors.Join(err, t.disk.unmount(keep))
 	}
