@@ -84,8 +84,8 @@ func New(c Config, store Store, decoder Decoder, log *slog.Logger, r prometheus.
 		log:     log,
 		board:   &board{},
 		budget:  newBudget(c.Memory, footprintOf(store)),
-		kafka:   newTroubles(log, "kafka"),
-		stored:  newTroubles(log, "store"),
+		kafka:   newTroubles(log, sideKafka),
+		stored:  newTroubles(log, sideStore),
 		pace:    defaultPace,
 		prover:  &prover{},
 	}
@@ -124,7 +124,7 @@ func (i *Ingester) Run(ctx context.Context) error {
 		if err != nil {
 			if !errors.Is(err, kafka.RebalanceInProgress) { // it only says that a member came or went meanwhile
 				i.kafka.begin(group, err)
-				i.metrics.retries.WithLabelValues("kafka").Inc()
+				i.metrics.retries.WithLabelValues(sideKafka).Inc()
 			}
 			pause(ctx, i.pace.joinBackoff)
 			continue

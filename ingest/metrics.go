@@ -31,6 +31,12 @@ const (
 	replayPartial  = "partial"  // some of its rows were stored
 )
 
+// Sides to which a request is made.
+const (
+	sideKafka = "kafka"
+	sideStore = "store"
+)
+
 // Causes for which a batch is divided.
 const (
 	dividedByContent = "content"
@@ -69,10 +75,16 @@ func newMetrics(r prometheus.Registerer, topics []string, b *budget, status func
 		batchRows:  histogram("batch_rows", "Events and rejects in a batch.", prometheus.ExponentialBuckets(1, 4, 10)),
 		insertTime: histogram("insert_seconds", "Time of one attempt to insert a batch.", prometheus.ExponentialBuckets(0.001, 2.5, 12)),
 	}
-	for _, topic := range topics { // a rate begins with the first reject only where the counter was there before
+	for _, topic := range topics { // a rate begins with the first of its kind only where the counter was there before
+		for _, c := range []*prometheus.CounterVec{m.records, m.events, m.batches, m.lost, m.gaps} {
+			c.WithLabelValues(topic)
+		}
 		for _, reason := range event.Reasons {
 			m.rejects.WithLabelValues(topic, string(reason))
 		}
+	}
+	for _, side := range []string{sideKafka, sideStore} {
+		m.retries.WithLabelValues(side)
 	}
 	for _, outcome := range []string{replayComplete, replayStored, replayMissing, replayPartial} {
 		m.replays.WithLabelValues(outcome)

@@ -213,6 +213,9 @@ auditor_ingest_events_total{topic="task-events"} 4
 # TYPE auditor_ingest_lag gauge
 auditor_ingest_lag{partition="0",topic="task-events"} 0
 auditor_ingest_lag{partition="1",topic="task-events"} 0
+# HELP auditor_ingest_lost_offsets_total Offsets that retention deleted before they were read.
+# TYPE auditor_ingest_lost_offsets_total counter
+auditor_ingest_lost_offsets_total{topic="task-events"} 0
 # HELP auditor_ingest_next_offset Next offset of a partition to read.
 # TYPE auditor_ingest_next_offset gauge
 auditor_ingest_next_offset{partition="0",topic="task-events"} 3
@@ -230,7 +233,7 @@ auditor_ingest_records_total{topic="task-events"} 4
 		}
 		want += fmt.Sprintf("auditor_ingest_rejects_total{reason=%q,topic=\"task-events\"} %d\n", reason, n)
 	}
-	names := []string{"assigned", "events_total", "lag", "next_offset", "records_total", "rejects_total"}
+	names := []string{"assigned", "events_total", "lag", "lost_offsets_total", "next_offset", "records_total", "rejects_total"}
 	for i := range names {
 		names[i] = "auditor_ingest_" + names[i]
 	}
