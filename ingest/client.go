@@ -36,11 +36,11 @@ type client struct {
 func newClient(c Kafka) (*client, error) {
 	tls, err := c.TLS.Load()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("kafka.%w", err)
 	}
 	mechanism, err := c.SASL.load()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("kafka.%w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	cl := &client{config: c, stop: stop, open: make(map[*trackedConn]struct{})}

@@ -74,7 +74,7 @@ func New(c Config, store Store, decoder Decoder, log *slog.Logger, r prometheus.
 	}
 	cl, err := newClient(c.Kafka)
 	if err != nil {
-		return nil, fmt.Errorf("ingest: %w", err)
+		return nil, err
 	}
 	i := &Ingester{
 		client:  cl,

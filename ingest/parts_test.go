@@ -76,7 +76,7 @@ func TestConfigIsChecked(t *testing.T) {
 	} {
 		c := good
 		spoil(&c.Kafka)
-		if _, err := New(c, nil, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry()); err == nil || !strings.Contains(err.Error(), field) {
+		if _, err := New(c, nil, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry()); err == nil || !strings.HasPrefix(err.Error(), "kafka."+field+": ") {
 			t.Errorf("%s: the error is %v", field, err)
 		}
 	}

@@ -75,7 +75,7 @@ func TestOpenSaysWhichFileIsMissing(t *testing.T) {
 	} {
 		config := DefaultConfig()
 		spoil(&config)
-		if _, err := Open(config, Options{}); err == nil || !strings.HasPrefix(err.Error(), field+": ") {
+		if _, err := Open(config, Options{}); err == nil || !strings.HasPrefix(err.Error(), "clickhouse."+field+": ") {
 			t.Errorf("%s: got %v", field, err)
 		}
 	}

@@ -88,7 +88,7 @@ func Open(config Config, opts Options) (*Store, error) {
 func clientOptions(config Config, layout layout, opts Options) (*clickhouse.Options, error) {
 	password, err := config.Password.Or(config.PasswordFile)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("clickhouse.%w", err)
 	}
 	o := &clickhouse.Options{
 		Addr:            config.Addresses,
@@ -115,8 +115,10 @@ func clientOptions(config Config, layout layout, opts Options) (*clickhouse.Opti
 		o.DialContext = opts.DialContext
 		return o, nil
 	}
-	o.TLS, err = config.TLS.Load()
-	return o, err
+	if o.TLS, err = config.TLS.Load(); err != nil {
+		return nil, fmt.Errorf("clickhouse.%w", err)
+	}
+	return o, nil
 }
 
 // Close closes the connections. Requests under way fail.
