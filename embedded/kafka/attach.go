@@ -18,5 +18,5 @@ func Attach(data string) (addr string, ok bool) {
 		return "", false
 	}
 	text, err := os.ReadFile(f.Name())
-	return string(text), err == nil && len(text) > 0
+	return string(text), err == nil && len(text) > len(starting)
 }

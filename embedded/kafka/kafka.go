@@ -35,7 +35,8 @@ const (
 )
 
 const (
-	lockFile       = "lock" // in Data: locked by the broker that uses it, and holds its address
+	starting       = "\n"   // in lockFile, in place of the address
+	lockFile       = "lock" // in Data: locked by the broker that uses it, and holds its address until that stops
 	lockTries      = 5
 	lockEvery      = 10 * time.Millisecond
 	segmentBytes   = 16 << 20 // a log's file; only whole files are deleted
@@ -61,6 +62,7 @@ type Broker struct {
 	lock    *os.File
 	addr    string
 	stop    context.CancelFunc
+	begun   bool          // clients were let in
 	done    chan struct{} // closed when the loop that keeps house has ended
 	once    sync.Once
 	err     error
@@ -76,11 +78,15 @@ func Start(cfg Config) (*Broker, error) {
 	if ip := net.ParseIP(host); cfg.Advertise == "" && (host == "" || ip != nil && ip.IsUnspecified()) {
 		return nil, fmt.Errorf("embedded kafka: listen address %q: clients can't be told a wildcard, set the host to advertise", cfg.Listen)
 	}
-	lock, err := lockDir(cfg.Data)
+	lock, killed, err := lockDir(cfg.Data)
 	if err != nil {
 		return nil, err
 	}
-	cluster, err := kfake.NewCluster(cfg.options()...)
+	var door *gate
+	cluster, err := kfake.NewCluster(cfg.options(func(l net.Listener) net.Listener {
+		door = newGate(l)
+		return door
+	})...)
 	if err != nil {
 		lock.Close()
 		return nil, startError(cfg, err)
@@ -90,11 +96,18 @@ func Start(cfg Config) (*Broker, error) {
 	b.stop = stop
 	b.groups.watch(cluster)
 	go b.keepHouse(ctx, cfg.Logger)
+	if killed {
+		if err := endTransactions(ctx, cluster, door); err != nil {
+			return nil, errors.Join(err, b.Stop())
+		}
+	}
+	door.open()
+	b.begun = true
 	if err := ensureTopics(ctx, cluster, b.addr, cfg); err != nil {
 		return nil, errors.Join(err, b.Stop())
 	}
-	if _, err := lock.WriteAt([]byte(b.addr), 0); err != nil { // for Attach
-		return nil, errors.Join(fmt.Errorf("embedded kafka: data directory: %w", err), b.Stop())
+	if err := note(lock, b.addr); err != nil {
+		return nil, errors.Join(err, b.Stop())
 	}
 	cfg.Logger.Info("embedded kafka started", "addr", b.addr, "data", cfg.Data)
 	return b, nil
@@ -109,7 +122,10 @@ func (b *Broker) Stop() error {
 		b.stop()
 		<-b.done // before Close: the cluster answers nobody afterwards
 		b.cluster.Close()
-		b.err = b.lock.Close()
+		if b.begun {
+			b.err = b.lock.Truncate(0)
+		}
+		b.err = errors.Join(b.err, b.lock.Close())
 	})
 	return b.err
 }
@@ -155,14 +171,20 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-func (cfg Config) options() []kfake.Opt {
+func (cfg Config) options(within func(net.Listener) net.Listener) []kfake.Opt {
 	return []kfake.Opt{
 		kfake.NumBrokers(1),
 		kfake.ClusterID("auditor-embedded"),
 		kfake.DataDir(cfg.Data),
 		kfake.SyncWrites(),
 		kfake.WithLogger(brokerLog{cfg.Logger}),
-		kfake.ListenFn(func(network, _ string) (net.Listener, error) { return listen(network, cfg.Listen, cfg.Advertise) }),
+		kfake.ListenFn(func(network, _ string) (net.Listener, error) {
+			l, err := listen(network, cfg.Listen, cfg.Advertise)
+			if err != nil {
+				return nil, err
+			}
+			return within(l), nil
+		}),
 		kfake.BrokerConfigs(map[string]string{
 			"log.retention.ms":    strconv.FormatInt(retentionMillis(cfg.Retention), 10),
 			"log.retention.bytes": strconv.FormatInt(max(cfg.RetentionBytes, -1), 10),
@@ -211,17 +233,30 @@ func startError(cfg Config, err error) error {
 	return fmt.Errorf("embedded kafka: start: %w", err)
 }
 
-// lockDir makes dir and takes it for this process. The lock goes with the process, however it ends.
-func lockDir(dir string) (*os.File, error) {
+// note writes what Attach reads, and is there until the broker stops.
+func note(lock *os.File, text string) error {
+	n, err := lock.WriteAt([]byte(text), 0)
+	if err == nil {
+		err = lock.Truncate(int64(n))
+	}
+	if err != nil {
+		return fmt.Errorf("embedded kafka: data directory: %w", err)
+	}
+	return nil
+}
+
+// lockDir makes dir and takes it for this process, and reports whether the broker before was killed. The lock goes with the
+// process, however it ends.
+func lockDir(dir string) (f *os.File, killed bool, err error) {
 	if dir == "" {
-		return nil, errors.New("embedded kafka: no data directory")
+		return nil, false, errors.New("embedded kafka: no data directory")
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("embedded kafka: data directory: %w", err)
+		return nil, false, fmt.Errorf("embedded kafka: data directory: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err = os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("embedded kafka: data directory: %w", err)
+		return nil, false, fmt.Errorf("embedded kafka: data directory: %w", err)
 	}
 	for try := 0; ; try++ {
 		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil || try == lockTries {
@@ -231,13 +266,17 @@ func lockDir(dir string) (*os.File, error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("embedded kafka: %s is in use by another auditor", dir)
+		return nil, false, fmt.Errorf("embedded kafka: %s is in use by another auditor", dir)
 	}
-	if err := f.Truncate(0); err != nil { // the address of the broker before
+	before, err := f.Stat()
+	if err == nil {
+		err = note(f, starting)
+	}
+	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("embedded kafka: data directory: %w", err)
+		return nil, false, err
 	}
-	return f, nil
+	return f, before.Size() > 0, nil
 }
 
 // brokerLog passes on what the broker warns of. Its requests are of no interest.
