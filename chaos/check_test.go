@@ -222,3 +222,27 @@ func TestCheckComparesEveryDerivedTable(t *testing.T) {
 		before = v.Derived
 	}
 }
+
+// Two sketches of the same values count the same, however they were merged.
+func TestCountOfASketch(t *testing.T) {
+	addr, password := engineAt(t)
+	s, _ := filled(t, addr, password, "sketches")
+	const sketch = "SELECT uniqCombined64State(13)(toString(number)) AS s FROM numbers"
+	for _, n := range []int{255, 256, 257, 300} {
+		whole := fmt.Sprintf("%s(%d)", sketch, n)
+		merged := fmt.Sprintf("SELECT uniqCombined64MergeState(13)(s) AS s FROM (%s(200) UNION ALL %[1]s(100, %d))", sketch, n-100)
+		var counts []string
+		for _, query := range []string{whole, merged} {
+			err := s.ask(t.Context(), "SELECT "+count("s", "AggregateFunction(uniqCombined64(13), String)")+" FROM ("+query+")", func(fields []string) error {
+				counts = append(counts, fields[0])
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(counts) != 2 || counts[0] != counts[1] {
+			t.Errorf("%d values are counted as %v", n, counts)
+		}
+	}
+}
