@@ -133,11 +133,12 @@ func (r *Record) whole(f *fault) Reject {
 // keep gives the record a key and headers of its own, which its rejects may then hold.
 func (r *Record) keep() { r.Key, r.Headers = bytes.Clone(r.Key), cloneHeaders(r.Headers) }
 
-// besideValue is how many bytes the key and the headers have.
+// besideValue is how many bytes the key and the headers take where they are stored.
 func (r *Record) besideValue() int {
+	const lengths = 16 // of a header without a letter
 	n := len(r.Key)
 	for _, h := range r.Headers {
-		n += len(h.Key) + len(h.Value)
+		n += lengths + len(h.Key) + len(h.Value)
 	}
 	return n
 }

@@ -351,6 +351,7 @@ func TestKeyAndHeadersAreNotRepeatedWithoutEnd(t *testing.T) {
 	for name, r := range map[string]event.Record{
 		"key":         {Key: long, Value: value},
 		"header":      {Headers: []event.Header{plain}, Value: value},
+		"headers":     {Headers: make([]event.Header, 4096), Value: value},
 		"cloud event": {Headers: cloud, Value: []byte("[" + strings.Repeat(one+",", 200) + one + "]")},
 	} {
 		events, rejects := d.Decode(r)
