@@ -47,10 +47,12 @@ const (
 	control         = 0x20
 )
 
-// Timestamps outside of what the store can hold are moved to the nearest that it can.
+// Timestamps outside of what the store can keep are moved to the nearest that it can. ClickHouse reckons the end of a row's
+// retention in seconds of 32 bits, which end in 2106: rows that are to be kept for longer it takes for old ones, and deletes. There
+// have to be the 30 years that retention may be between the two.
 var (
 	minTime = time.Unix(0, 0).UTC()
-	maxTime = time.Date(2149, 1, 1, 0, 0, 0, 0, time.UTC)
+	maxTime = time.Date(2075, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
 // aborted is a transaction that was rolled back: none of its records may be seen.

@@ -93,6 +93,10 @@ func (c Config) validateCluster(bad func(field, format string, args ...any)) {
 
 var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
+// mostRetention is 30 years. The end of a row's retention must be before 2106, where ClickHouse's DateTime begins anew: rows that
+// end beyond are deleted at once. Ingest takes no Kafka timestamp for later than 2075.
+const mostRetention = 30 * 365
+
 // Validate names each field that is wrong and says what is allowed. All errors are joined.
 func (c Config) Validate() error {
 	var errs []error
@@ -130,8 +134,8 @@ func (c Config) Validate() error {
 	if c.MaxConnections < 1 || c.MaxConnections > 1000 {
 		bad("max_connections", "%d must be from 1 to 1000", c.MaxConnections)
 	}
-	if c.RetentionDays < 0 || c.RetentionDays > 36500 {
-		bad("retention_days", "%d must be from 0 (for ever) to 36500", c.RetentionDays)
+	if c.RetentionDays < 0 || c.RetentionDays > mostRetention {
+		bad("retention_days", "%d must be from 0 (for ever) to %d", c.RetentionDays, mostRetention)
 	}
 	c.validateCluster(bad)
 	return errors.Join(append(errs, c.TLS.Validate())...)

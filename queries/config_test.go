@@ -50,6 +50,7 @@ func TestValidateNamesTheField(t *testing.T) {
 		{"insert_timeout", func(c *Config) { c.InsertTimeout = -time.Second }},
 		{"max_connections", func(c *Config) { c.MaxConnections = 0 }},
 		{"retention_days", func(c *Config) { c.RetentionDays = -1 }},
+		{"retention_days", func(c *Config) { c.RetentionDays = mostRetention + 1 }},
 		{"tls.enabled", func(c *Config) { c.TLS.CAFile = "ca.pem" }},
 		{"tls.cert_file", func(c *Config) { c.TLS = access.TLS{Enabled: true, CertFile: "a"} }},
 	} {

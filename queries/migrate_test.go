@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 )
@@ -109,6 +110,25 @@ func TestRetentionFollowsTheConfiguration(t *testing.T) {
 	// Data of another age than the tables' must still go in, and stay while it is young enough.
 	if err := s.InsertBatch(t.Context(), aBatch(anEvent(1))); err != nil {
 		t.Error(err)
+	}
+}
+
+// ClickHouse's DateTime, in which it reckons when a row has to go, begins anew in 2106.
+func TestLongRetentionKeepsRows(t *testing.T) {
+	s := emptyStore(t, func(c *Config) { c.RetentionDays = mostRetention })
+	if _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now, late := anEvent(1), anEvent(2)
+	now.KafkaTime, late.KafkaTime = time.Now().UTC(), time.Date(2075, 1, 1, 0, 0, 0, 0, time.UTC)
+	if err := s.InsertBatch(t.Context(), aBatch(now, late)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.conn.Exec(t.Context(), "OPTIMIZE TABLE events FINAL"); err != nil {
+		t.Fatal(err)
+	}
+	if n := number(t, s, "SELECT count() FROM events"); n != 2 {
+		t.Errorf("%d of 2 events are kept", n)
 	}
 }
 
