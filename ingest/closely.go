@@ -169,7 +169,7 @@ func (l *look) record(e *entry) error {
 	}
 	want := int64(1)
 	if e.broken == nil {
-		events, rejects := l.decode(nil, nil, e.Record)
+		events, rejects := l.read(nil, nil, e)
 		want = int64(len(events) + len(rejects))
 	}
 	switch {

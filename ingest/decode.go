@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"auditor/event"
@@ -11,6 +12,16 @@ import (
 
 // maxDetail bounds the detail of a reject that ingest itself writes, in bytes.
 const maxDetail = 512
+
+// readEntry adds the events and rejects of a record to those of others. One with more headers than are read is a reject.
+func (i *Ingester) readEntry(events []event.Event, rejects []event.Reject, e *entry) ([]event.Event, []event.Reject) {
+	r, headers := e.record()
+	if headers > maxHeaders {
+		return events, append(rejects, rejectOf(r, event.ReasonTooMany,
+			fmt.Sprintf("the record has %d headers, of which the first %d are kept", headers, maxHeaders)))
+	}
+	return i.decode(events, rejects, r)
+}
 
 // decode adds a record's events and rejects to those of others. Where the decoder breaks its promise, by a panic or with no row
 // at all, the record becomes a reject and keeps its bytes: it would otherwise end every process that comes to it. It may be
@@ -44,6 +55,14 @@ type appender interface {
 	Append([]event.Event, []event.Reject, event.Record) ([]event.Event, []event.Reject)
 }
 
+func cloned(headers []event.Header) []event.Header {
+	own := slices.Clone(headers)
+	for i := range own {
+		own[i].Value = bytes.Clone(own[i].Value)
+	}
+	return own
+}
+
 // rejectOf is a reject that stands for all of a record.
 func rejectOf(r event.Record, reason event.Reason, detail string) event.Reject {
 	return event.Reject{
@@ -52,7 +71,7 @@ func rejectOf(r event.Record, reason event.Reason, detail string) event.Reject {
 		Reason:    reason,
 		Detail:    strings.ToValidUTF8(detail[:min(len(detail), maxDetail)], ""),
 		Key:       bytes.Clone(r.Key), // a record is a part of its chunk, which a reject would keep in memory
-		Headers:   r.Headers,
+		Headers:   cloned(r.Headers),
 		Raw:       bytes.Clone(r.Value),
 	}
 }

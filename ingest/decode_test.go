@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"auditor/event"
 )
 
@@ -44,4 +46,29 @@ func TestDecoderThatFailsCostsOneRecord(t *testing.T) {
 	if n := lines("the decoder failed on a record, which is kept as a reject; further ones are only counted"); n != 1 {
 		t.Errorf("%d lines say so, want 1", n)
 	}
+}
+
+// Whoever sends too many headers must not take the batch's other records along.
+func TestTooManyHeadersCostOneRecord(t *testing.T) {
+	c := newCluster(t, 1)
+	producer := newProducer(t, c)
+	for i, n := range []int{maxHeaders, maxHeaders + 1, 0} {
+		headers := make([]kgo.RecordHeader, n)
+		for j := range headers {
+			headers[j] = kgo.RecordHeader{Key: "h", Value: []byte{byte(i)}}
+		}
+		producer.Produce(t.Context(), &kgo.Record{Value: []byte("e"), Headers: headers}, nil)
+	}
+	if err := producer.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := newMemoryStore()
+	p := start(t, testConfig(c), s)
+	p.reaches(3)
+	p.stop()
+	r := s.reject(event.Position{Topic: topic, Offset: 1})
+	if len(s.events) != 2 || len(s.rejects) != 1 || r.Reason != event.ReasonTooMany || string(r.Raw) != "e" || len(r.Headers) != maxHeaders {
+		t.Errorf("%d events and %d rejects, the one of them %s with %d headers", len(s.events), len(s.rejects), r.Reason, len(r.Headers))
+	}
+	checkLedger(t, s, 0, 3)
 }

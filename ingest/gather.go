@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"math"
 	"time"
@@ -214,11 +215,12 @@ func (p *partition) cut(to bound) event.Batch {
 		case e.broken != nil:
 			b.Rejects = append(b.Rejects, *e.broken)
 		case p.refused != nil && p.refused.offset == e.Offset:
-			r := rejectOf(e.Record, event.ReasonStoreRefused, p.refused.detail)
+			record, _ := e.record()
+			r := rejectOf(record, event.ReasonStoreRefused, p.refused.detail)
 			r.Index = event.WholeRecord
 			b.Rejects = append(b.Rejects, r)
 		default:
-			b.Events, b.Rejects = p.decode(b.Events, b.Rejects, e.Record)
+			b.Events, b.Rejects = p.readEntry(b.Events, b.Rejects, e)
 		}
 		bytes += e.size()
 		p.charge(rowsOf(b), bytes)
@@ -310,12 +312,13 @@ func (p *partition) fetchAt(ctx context.Context, offset int64, d demand) (*fetch
 	return resp, nil
 }
 
+// costOfHeader is about how many bytes of memory a header takes in a reject, beside its own.
+const costOfHeader = 40
+
 // size is how many bytes of records an entry is.
 func (e *entry) size() int {
-	n := len(e.Key) + len(e.Value)
-	for i := range e.Headers {
-		n += len(e.Headers[i].Key) + len(e.Headers[i].Value)
-	}
+	headers, _ := binary.Varint(e.headers)
+	n := len(e.Key) + len(e.Value) + len(e.headers) + int(min(headers, maxHeaders))*costOfHeader
 	if e.broken != nil {
 		n += len(e.broken.Raw)
 	}

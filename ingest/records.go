@@ -19,7 +19,7 @@ import (
 const (
 	maxBatchBytes   = 64 << 20 // unpacked
 	maxBatchRecords = 1 << 20
-	maxHeaders      = 1 << 10 // of one record
+	maxHeaders      = 1 << 10 // of one record, which is a reject where it has more
 )
 
 // usualRatio is how many bytes events take that came as one, compressed.
@@ -61,11 +61,30 @@ type aborted struct {
 	first    int64 // its first offset in this partition
 }
 
-// entry is one record, or one batch that cannot be unpacked.
+// entry is one record, or one batch that cannot be unpacked. A record's headers are read only when it is: two bytes may be one, which
+// takes twenty times as much.
 type entry struct {
-	event.Record
-	broken *event.Reject // stands for all of the batch; nil for a record
-	last   int64         // last offset that it covers: a record's own, a broken batch's last
+	event.Position
+	Time    time.Time
+	Key     []byte
+	Value   []byte
+	headers []byte        // as they are framed, which is known to be right
+	broken  *event.Reject // stands for all of the batch; nil for a record
+	last    int64         // last offset that it covers: a record's own, a broken batch's last
+}
+
+// record gives the record, with as many of its headers as are read, and says how many it has.
+func (e *entry) record() (event.Record, int) {
+	r := reader{bytes: e.headers}
+	n := int(r.varint())
+	headers := make([]event.Header, min(n, maxHeaders))
+	for i := range headers {
+		headers[i] = event.Header{Key: string(r.field()), Value: r.field()}
+	}
+	if n == 0 {
+		headers = nil
+	}
+	return event.Record{Position: e.Position, Time: e.Time, Key: e.Key, Value: e.Value, Headers: headers}, n
 }
 
 // chunk is what one fetch told of a partition.
@@ -157,8 +176,9 @@ func (c *chunk) add(b *batch, room, behind int) bool {
 	at := event.Position{Topic: b.topic, Partition: b.partition, Offset: max(b.base(), c.next)}
 	when := storable(b.int64At(batchMaxTimeAt))
 	c.entries = append(c.entries, entry{
-		Record: event.Record{Position: at, Time: when},
-		last:   b.last(),
+		Position: at,
+		Time:     when,
+		last:     b.last(),
 		broken: &event.Reject{
 			Position:  at,
 			KafkaTime: when,
@@ -234,13 +254,13 @@ func (b *batch) records(records []entry, body []byte, from int64, behind int) ([
 	}
 	previous := int64(-1)
 	for range count {
-		rec, delta := b.record(&r)
+		e, delta := b.record(&r)
 		if r.broken || delta <= previous || delta > int64(b.int32At(batchLastDeltaAt)) {
 			return nil, errFraming
 		}
 		previous = delta
-		if rec.Offset >= from {
-			records = append(records, entry{Record: rec, last: rec.Offset})
+		if e.Offset >= from {
+			records = append(records, e)
 		}
 	}
 	if len(r.bytes) > 0 {
@@ -282,11 +302,11 @@ func (b *batch) unpack(room, ratio int) ([]byte, error) {
 }
 
 // record reads one record, whose bytes stay part of r's.
-func (b *batch) record(r *reader) (event.Record, int64) {
+func (b *batch) record(r *reader) (entry, int64) {
 	length := r.varint()
 	if length < 0 || length > int64(len(r.bytes)) {
 		r.broken = true
-		return event.Record{}, 0
+		return entry{}, 0
 	}
 	in := reader{bytes: r.bytes[:length]}
 	r.bytes = r.bytes[length:]
@@ -296,15 +316,16 @@ func (b *batch) record(r *reader) (event.Record, int64) {
 		at = b.int64At(batchMaxTimeAt)
 	}
 	delta := in.varint()
-	rec := event.Record{
+	e := entry{
 		Position: event.Position{Topic: b.topic, Partition: b.partition, Offset: b.base() + delta},
 		Time:     storable(at),
 		Key:      in.field(),
 		Value:    in.field(),
-		Headers:  in.headers(),
+		headers:  in.headers(),
+		last:     b.base() + delta,
 	}
 	r.broken = r.broken || in.broken || len(in.bytes) > 0
-	return rec, delta
+	return e, delta
 }
 
 // storable turns Kafka's milliseconds since 1970, -1 where none were told, into a time that the store can hold.
@@ -354,18 +375,16 @@ func (r *reader) field() []byte {
 	return r.take(n)
 }
 
-func (r *reader) headers() []event.Header {
+// headers steps over a record's headers and gives their bytes.
+func (r *reader) headers() []byte {
+	from := r.bytes
 	n := r.varint()
-	if n < 0 || n > maxHeaders {
+	if n < 0 || n > int64(len(r.bytes)) {
 		r.broken = true
-		return nil
 	}
-	if n == 0 {
-		return nil
+	for ; n > 0 && !r.broken; n-- {
+		r.field()
+		r.field()
 	}
-	headers := make([]event.Header, n)
-	for i := range headers {
-		headers[i] = event.Header{Key: string(r.field()), Value: r.field()}
-	}
-	return headers
+	return from[:len(from)-len(r.bytes)]
 }

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"math"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -246,7 +247,9 @@ func TestRecordFields(t *testing.T) {
 		if err != nil || len(c.entries) != 2 || c.entries[0].broken != nil {
 			t.Fatalf("%d entries, error %v", len(c.entries), err)
 		}
-		return []event.Record{c.entries[0].Record, c.entries[1].Record}
+		first, _ := c.entries[0].record()
+		second, _ := c.entries[1].record()
+		return []event.Record{first, second}
 	}
 	position := func(offset int64) event.Position {
 		return event.Position{Topic: topic, Partition: 3, Offset: offset}
@@ -266,6 +269,33 @@ func TestRecordFields(t *testing.T) {
 	b.latest = 1 << 60
 	if got := records(logAppendTime)[0].Time; !got.Equal(maxTime) {
 		t.Errorf("a time that the store cannot hold becomes %s, want %s", got, maxTime)
+	}
+}
+
+// A batch of a few bytes may unpack to millions of headers of two bytes each, which take twenty times as much once they are read.
+func TestHeadersAreReadOneRecordAtATime(t *testing.T) {
+	const records = 4000
+	none := make([]string, 2*maxHeaders)
+	b := testBatch{attrs: uint16(compress.Zstd), producer: -1, count: records, last: records - 1}
+	for i := range int64(records) {
+		b.body = append(b.body, framed(0, i, "", "", none...)...)
+	}
+	data := b.encode()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	c, err := decodeRecords(topic, 0, 0, data, nil, anySpace)
+	runtime.ReadMemStats(&after)
+	if err != nil || len(c.entries) != records {
+		t.Fatalf("%d records: %v", len(c.entries), err)
+	}
+	if got, most := after.TotalAlloc-before.TotalAlloc, uint64(8*len(b.body)); got > most {
+		t.Errorf("%d bytes of records take %d, want at most %d", len(b.body), got, most)
+	}
+	if r, n := c.entries[1].record(); n != maxHeaders || len(r.Headers) != maxHeaders {
+		t.Errorf("%d of %d headers, want %d", len(r.Headers), n, maxHeaders)
+	}
+	if n := c.entries[0].size(); n < maxHeaders*costOfHeader {
+		t.Errorf("a record with %d headers counts as %d bytes", maxHeaders, n)
 	}
 }
 

@@ -43,7 +43,7 @@ type Evidence interface {
 type Verifier struct {
 	client   *client
 	evidence Evidence
-	decode   func([]event.Event, []event.Reject, event.Record) ([]event.Event, []event.Reject)
+	read     func([]event.Event, []event.Reject, *entry) ([]event.Event, []event.Reject)
 	budget   *budget
 	fetch    int // bytes of one fetch
 	pace     pace
@@ -60,7 +60,7 @@ func NewVerifier(c Config, e Evidence, d Decoder, log *slog.Logger) (*Verifier, 
 }
 
 func (i *Ingester) verifier(e Evidence) *Verifier {
-	return &Verifier{client: i.client, evidence: e, decode: i.decode, budget: i.budget, fetch: min(i.config.MaxBytes, leastFetch<<4), pace: i.pace}
+	return &Verifier{client: i.client, evidence: e, read: i.readEntry, budget: i.budget, fetch: min(i.config.MaxBytes, leastFetch<<4), pace: i.pace}
 }
 
 // Close closes the connections to Kafka.
