@@ -196,11 +196,12 @@ func TestWhatMakesSmallParts(t *testing.T) {
 	in = defaults()
 	in.maxWait, in.maxMiB, in.maxRows = 10, 64, 200_000
 	p := in.plan(1e6)
-	if math.Abs(p.parts/usual.parts-0.1) > 1e-6 {
+	fewer := p.parts / usual.parts
+	if fewer < 0.1-1e-6 || fewer > 0.2 { // a tenth, or a little more where batches are full before the wait is over
 		t.Errorf("with a wait ten times as long there are %v parts a second, of %v", p.parts, usual.parts)
 	}
 	for _, name := range []string{ofMerges, ofTokens, ofKeeper} {
-		if math.Abs(p.strain[name]/usual.strain[name]-0.1) > 1e-6 {
+		if math.Abs(p.strain[name]/usual.strain[name]-fewer) > 1e-6 {
 			t.Errorf("%s: %v with larger batches, %v without", name, p.strain[name], usual.strain[name])
 		}
 	}
