@@ -23,7 +23,7 @@ type inputs struct {
 
 // How an input is known.
 const (
-	measured = "measured" // on two cores that other work shared, with the embedded engine
+	measured = "measured" // on two cores, with the embedded engine; docs/scaling.md says which beside other work
 	derived  = "derived"  // from what was measured, or from the code
 	setting  = "default"  // of the program, its tables or its servers
 	wanted   = "choice"   // yours

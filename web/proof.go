@@ -200,16 +200,10 @@ func (s *Server) proofRows(proofs []proof.Proof) []proofRow {
 // placesOf lists the offsets of one kind of trouble, the first of them.
 func placesOf(troubles []proof.Trouble, k proof.Kind) string {
 	const most = 20
+	head, more, last := proof.Head(troubles, k, most)
 	var places []string
-	var more, last int64
-	for _, t := range troubles {
-		switch {
-		case t.Kind != k:
-		case len(places) < most:
-			places = append(places, placeText(t))
-		default:
-			more, last = more+t.Count, t.Last
-		}
+	for _, t := range head {
+		places = append(places, placeText(t))
 	}
 	text := strings.Join(places, "; ")
 	if more > 0 {

@@ -105,16 +105,10 @@ const mostPlaces = 20
 
 // placesOf lists the offsets of one kind of trouble, empty when there are none.
 func placesOf(troubles []proof.Trouble, k proof.Kind) string {
+	head, more, last := proof.Head(troubles, k, mostPlaces)
 	var places []string
-	var more, last int64
-	for _, t := range troubles {
-		switch {
-		case t.Kind != k:
-		case len(places) < mostPlaces:
-			places = append(places, placeText(t))
-		default:
-			more, last = more+t.Count, t.Last
-		}
+	for _, t := range head {
+		places = append(places, placeText(t))
 	}
 	text := strings.Join(places, ", ")
 	if more > 0 {

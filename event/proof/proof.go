@@ -104,6 +104,20 @@ func Count(troubles []Trouble, k Kind) (n int64) {
 	return n
 }
 
+// Head gives the troubles of one kind, at most n of them; of the others how much is wrong, and the last offset.
+func Head(troubles []Trouble, k Kind, n int) (head []Trouble, more, last int64) {
+	for _, t := range troubles {
+		switch {
+		case t.Kind != k:
+		case len(head) < n:
+			head = append(head, t)
+		default:
+			more, last = more+t.Count, t.Last
+		}
+	}
+	return head, more, last
+}
+
 // Proof is what is known of a partition from all comparisons so far, as the process that reads it stores it.
 type Proof struct {
 	event.PartitionID
