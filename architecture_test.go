@@ -80,7 +80,7 @@ var mayImport = map[string][]string{
 	"embedded/clickhouse": {"internal"},
 	"chaos":               {"embedded/kafka"},
 	"cmd/auditor":         {"event", "queries", "ingest", "rules", "alerts", "web", "emit", "embedded/kafka", "embedded/clickhouse", "internal"},
-	"bench":               {"event", "queries", "ingest", "embedded/kafka", "embedded/clickhouse", "internal"},
+	"bench":               {"event", "queries", "ingest", "rules", "embedded/kafka", "embedded/clickhouse", "internal"},
 	"capacity":            {"ingest"},
 	"internal":            {},
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"auditor/embedded/clickhouse"
 	"auditor/event"
@@ -18,30 +19,13 @@ import (
 // TestBenchmark runs the whole of it on few events: what comes out is no measurement, but everything that a measurement
 // needs works, and every way stores each event once.
 func TestBenchmark(t *testing.T) {
-	if _, err := clickhouse.Locate(""); err != nil {
-		require.Missing(t, "libchdb", "npm ci --prefix embedded/clickhouse")
-	}
-	binary := filepath.Join(t.TempDir(), "bench")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 	for _, args := range [][]string{
 		{"--events=20000", "--rounds=1", "--celery-events=5000", "--views=feed"},
 		{"--events=5000", "--rounds=1", "--celery-events=0", "--views=all", "--broker=embedded", "--kafka-parse=table", "--ways=insert,kafka engine,auditor"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
-			var stdout, stderr bytes.Buffer
-			cmd := exec.Command(binary, append(args, "--dir="+dir)...)
-			cmd.Stdout, cmd.Stderr = &stdout, &stderr
-			if err := cmd.Run(); err != nil {
-				t.Fatalf("%v\n%s", err, stderr.String())
-			}
-			lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
-			var result map[string]any
-			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &result); err != nil {
-				t.Fatalf("%v: %s", err, lines[len(lines)-1])
-			}
+			result, _ := runBench(t, append(args, "--dir="+dir)...)
 			for _, name := range []string{"ratio_kafka_engine", "bytes_per_event", "cpu_seconds_per_million", "peak_rss_mib"} {
 				if figure, ok := result[name].(float64); !ok || figure <= 0 {
 					t.Errorf("%s is %v", name, result[name])
@@ -60,9 +44,62 @@ func TestBenchmark(t *testing.T) {
 	}
 }
 
+// runBench runs the program and gives its last line, and all of what it says.
+func runBench(t *testing.T, args ...string) (result map[string]any, text string) {
+	t.Helper()
+	if _, err := clickhouse.Locate(""); err != nil {
+		require.Missing(t, "libchdb", "npm ci --prefix embedded/clickhouse")
+	}
+	binary := filepath.Join(t.TempDir(), "bench")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var stdout, stderr bytes.Buffer
+	cmd := exec.Command(binary, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &result); err != nil {
+		t.Fatalf("%v: %s", err, lines[len(lines)-1])
+	}
+	return result, stdout.String()
+}
+
 func TestOptionsAreChecked(t *testing.T) {
 	for _, args := range []string{"--events=10", "--rounds=0", "--views=some", "--broker=other", "--ways=fetch,fly", "--kafka-parse=no", "more"} {
 		if _, err := parse([]string{args}, &bytes.Buffer{}); err == nil {
+			t.Errorf("%s is taken", args)
+		}
+	}
+}
+
+// TestRulesBenchmark holds the form of what a benchmark of the rules tells, and that it leaves nothing behind.
+func TestRulesBenchmark(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	result, text := runBench(t, "rules", "--small=64e3", "--large=128e3", "--new=4e3", "--ticks=1", "--known=0.2", "--explain", "--dir="+dir)
+	for _, name := range []string{"tick_ms_10m", "tick_ms_100m", "growth", "cpu_ratio_to_ingest", "rows_read_100m", "tick_cpu_seconds"} {
+		if figure, ok := result[name].(float64); !ok || figure <= 0 {
+			t.Errorf("%s is %v", name, result[name])
+		}
+	}
+	if known := result["keys_with_an_old_past"].(float64); known < 0.15 || known > 0.25 {
+		t.Errorf("%v of the keys have an old past, want 0.2", known)
+	}
+	for _, statement := range []string{"rules/changed", "rules/histories", "insert into finding_versions", "rules/waves"} {
+		if n := strings.Count(text, statement+" "); n != 2 {
+			t.Errorf("%s is told %d times, want once for each size:\n%s", statement, n, text)
+		}
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the data are left: %v", err)
+	}
+}
+
+func TestRulesOptionsAreChecked(t *testing.T) {
+	for _, args := range []string{"--small=10", "--small=2e6 --large=2e6", "--large=1e12", "--large=NaN", "--new=1", "--ticks=0", "--known=2", "more"} {
+		if _, err := parseRules(strings.Fields(args), &bytes.Buffer{}); err == nil {
 			t.Errorf("%s is taken", args)
 		}
 	}
@@ -82,6 +119,7 @@ func TestShapes(t *testing.T) {
 		keyless  bool
 	}{
 		{"auditor JSON", newShop(), 326, 346, false},
+		{"auditor JSON with retries", newMixed(pastBegin(time.Now()), 0, 0), 326, 356, false},
 		{"Celery", newCelery(), 280, 320, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,4 +1,5 @@
-// Command bench measures how fast events get from Kafka into ClickHouse, and how many bytes they take there.
+// Command bench measures how fast events get from Kafka into ClickHouse, and how many bytes they take there; as bench rules
+// it measures what a look of the rules costs, with few and with many events stored (see benchRules).
 //
 // One run, on one machine, compares four ways of moving the same topic, in rounds in which each has its turn, so that what
 // disturbs the machine disturbs all of them. What counts are the ratios of a round, and of those the median:
@@ -54,6 +55,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	if runtime.GOOS != "linux" {
 		return errors.New("processor time and memory are read from /proc: it runs on Linux only")
+	}
+	if len(args) > 0 && args[0] == rulesSubcommand {
+		return benchRules(ctx, args[1:], stdout, stderr)
 	}
 	o, err := parse(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {

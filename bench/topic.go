@@ -22,19 +22,33 @@ type topic struct {
 // produce makes a topic and fills it, compressed with lz4, records with the same key in the same partition.
 func produce(ctx context.Context, address, name string, partitions, events int, s shape) (topic, error) {
 	t := topic{name: name, partitions: partitions, events: events}
-	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.DefaultProduceTopic(name),
-		kgo.ProducerBatchCompression(kgo.Lz4Compression()), kgo.MaxBufferedRecords(50_000))
+	client, err := newProducer(address, name)
 	if err != nil {
-		return t, fmt.Errorf("connect to the broker: %w", err)
+		return t, err
 	}
 	defer client.Close()
 	if err := createTopic(ctx, client, name, partitions); err != nil {
 		return t, err
 	}
+	t.bytes, err = send(ctx, client, events, s)
+	return t, err
+}
+
+func newProducer(address, topic string) (*kgo.Client, error) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.DefaultProduceTopic(topic),
+		kgo.ProducerBatchCompression(kgo.Lz4Compression()), kgo.MaxBufferedRecords(50_000))
+	if err != nil {
+		return nil, fmt.Errorf("connect to the broker: %w", err)
+	}
+	return client, nil
+}
+
+// send sends the next events of a shape, and tells how many bytes their values have together.
+func send(ctx context.Context, client *kgo.Client, events int, s shape) (bytes int64, err error) {
 	var failure atomic.Pointer[error]
 	for range events {
 		key, value, at := s.next()
-		t.bytes += int64(len(value))
+		bytes += int64(len(value))
 		client.Produce(ctx, &kgo.Record{Key: key, Value: value, Timestamp: at}, func(_ *kgo.Record, err error) {
 			if err != nil {
 				failure.CompareAndSwap(nil, &err)
@@ -42,12 +56,12 @@ func produce(ctx context.Context, address, name string, partitions, events int, 
 		})
 	}
 	if err := client.Flush(ctx); err != nil {
-		return t, fmt.Errorf("fill the topic: %w", err)
+		return bytes, fmt.Errorf("fill the topic: %w", err)
 	}
 	if err := failure.Load(); err != nil {
-		return t, fmt.Errorf("fill the topic: %w", *err)
+		return bytes, fmt.Errorf("fill the topic: %w", *err)
 	}
-	return t, nil
+	return bytes, nil
 }
 
 func createTopic(ctx context.Context, client *kgo.Client, name string, partitions int) error {

@@ -11,7 +11,7 @@
 // Rules about time read the tasks that wait for an end, when they are due. Rules about a population of tasks read
 // aggregates by task and time.
 //
-// One Engine at a time judges one store. Run and Evaluate must not be called at the same time.
+// One Engine at a time judges one store. Run, Look and Evaluate must not be called at the same time.
 package rules
 
 import (
@@ -122,7 +122,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	failing := false
 	for {
 		started := time.Now()
-		more, err := e.look(ctx, e.present(ctx, started.UTC()))
+		more, err := e.Look(ctx, started)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -143,6 +143,12 @@ func (e *Engine) Run(ctx context.Context) error {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// Look judges what is new, as of now, and reports whether more is left to be judged at once. Run calls it; it is for those
+// who keep time themselves.
+func (e *Engine) Look(ctx context.Context, now time.Time) (more bool, err error) {
+	return e.look(ctx, e.present(ctx, now.UTC()))
 }
 
 // Evaluate judges everything that the store holds as of a moment: what happened after it counts for nothing. It returns
