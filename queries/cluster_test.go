@@ -242,7 +242,7 @@ func rowText(t *testing.T, rows driver.Rows) string {
 // asked are values for the statements' parameters with which they find something of everyday.
 var asked = params{
 	"topic": "task-events", "partition": 0, "first": 0, "last": 399, "from": 0, "to": 400, "end": 400, "most": 100,
-	"since": time.Unix(0, 0), "until": noon.Add(time.Hour), "now": noon.Add(24 * time.Hour), "name": "rules",
+	"since": time.Unix(0, 0), "until": noon.Add(time.Hour), "arrived": noon.Add(time.Hour), "told": noon.Add(time.Hour), "now": noon.Add(24 * time.Hour), "name": "rules",
 	"namespaces": []string{"", "", ""}, "business_keys": []string{"k1", "k2", ""}, "task_ids": []string{"", "", "t5"},
 	"ids": []string{"f1", "f2", "f3", "f4"}, "id": "f4", "workers": []string{"w0", "w1"}, "namespace": "", "text": "k7",
 	"task_id": "t7", "retries": 1, "offset": 100, "index": 1, "tasks": []string{"shop.settle"}, "topics": []string{"task-events"}, "offsets": []int64{100},

@@ -57,6 +57,7 @@ type Store struct {
 	layout     layout
 	doubts     doubts
 	settling   settling
+	asOf       time.Time // zero: now; see AsOf
 }
 
 // Open prepares a store. It does not connect, so that the server may be away: the first request connects, and Wait waits

@@ -12,7 +12,7 @@ import (
 // Confirmed gives the next offset of each partition up to which the ledger proves that the store has everything.
 func (s *Store) Confirmed(ctx context.Context) (event.Cursor, error) {
 	cursor, err := s.confirmed(ctx)
-	if err == nil && s.layout.cluster != "" {
+	if err == nil && s.layout.cluster != "" && s.asOf.IsZero() {
 		cursor = s.settling.settled(time.Now(), cursor)
 	}
 	return cursor, err

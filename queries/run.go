@@ -61,7 +61,7 @@ func (s *Store) prepare(ctx context.Context, name string, p params, settings cli
 	if !ok {
 		return nil, "", nil, fmt.Errorf("no statement %s", name)
 	}
-	bound, err := st.bind(p)
+	bound, err := st.bind(s.bindArrived(st, p))
 	if err != nil {
 		return nil, "", nil, err
 	}

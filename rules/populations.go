@@ -31,7 +31,7 @@ func (e *Engine) judgePopulations(ctx context.Context, at moment) error {
 	if !at.past && !first && (p.oldest.IsZero() || at.now.Sub(p.judgedAt) < populationPause) {
 		return nil
 	}
-	from := time.Time{}
+	from := at.from.Truncate(24 * time.Hour)
 	if !at.past && !first {
 		var err error
 		if from, err = e.populationsFrom(ctx, at.now); err != nil {

@@ -154,8 +154,12 @@ func (e *Engine) Look(ctx context.Context, now time.Time) (more bool, err error)
 // Evaluate judges everything that the store holds as of a moment: what happened after it counts for nothing. It returns
 // all findings.
 func (e *Engine) Evaluate(ctx context.Context, asOf time.Time) ([]finding.Finding, error) {
+	return e.evaluate(ctx, moment{now: asOf.UTC(), known: asOf.UTC(), past: true})
+}
+
+func (e *Engine) evaluate(ctx context.Context, at moment) ([]finding.Finding, error) {
 	for {
-		more, err := e.look(ctx, moment{now: asOf.UTC(), known: asOf.UTC(), past: true})
+		more, err := e.look(ctx, at)
 		if err != nil {
 			return nil, err
 		}
@@ -165,11 +169,12 @@ func (e *Engine) Evaluate(ctx context.Context, asOf time.Time) ([]finding.Findin
 	}
 }
 
-// moment is when a look judges. One of the past knows nothing of what came after it, and judges the whole of it.
+// moment is when a look judges. One of the past knows nothing of what came after it.
 type moment struct {
 	now   time.Time
 	known time.Time // up to when all is known that happened; zero: not known yet
 	past  bool
+	from  time.Time // of a moment of the past: from when on what happened is judged; zero: all of it
 }
 
 // present is a moment of the present.
@@ -320,7 +325,10 @@ func (e *Engine) judgeChunk(ctx context.Context, subjects []history.Subject, r r
 // like any other.
 func (e *Engine) since(oldest time.Time, at moment) time.Time {
 	if at.past {
-		return time.Time{}
+		if at.from.IsZero() {
+			return time.Time{}
+		}
+		oldest = at.from
 	}
 	return oldest.Add(-2*e.config.longestLookBack() - 24*time.Hour)
 }

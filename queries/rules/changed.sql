@@ -1,11 +1,11 @@
 -- name: rules/changed
 -- The subjects that changed in a range of offsets and may be in trouble, or have a task without an end.
 -- params: topic String, partition Int32, from Int64, to Int64, since DateTime64(6, 'UTC'), until DateTime64(6, 'UTC'),
---    loop_retries UInt64, tasks Array(String), stuck_after Array(Float64), stuck_after_rest Float64, keyless Bool
+--    arrived DateTime64(6, 'UTC'), loop_retries UInt64, tasks Array(String), stuck_after Array(Float64), stuck_after_rest Float64, keyless Bool
 -- returns: one row a subject that is suspect or has a task that is or was without an end, in no order; the arrays hold
 --    the latter
 -- cost: the changed keys' own past: a key look-up each, and as much again where there are events without a key (keyless)
--- example: {"topic": "task-events", "partition": 0, "from": 0, "to": 100, "since": "2026-11-01 00:00:00", "until": "2026-11-02 12:00:00", "loop_retries": 10, "tasks": ["report.build"], "stuck_after": [3600], "stuck_after_rest": 900, "keyless": true}
+-- example: {"topic": "task-events", "partition": 0, "from": 0, "to": 100, "since": "2026-11-01 00:00:00", "until": "2026-11-02 12:00:00", "arrived": "2026-11-02 12:00:00", "loop_retries": 10, "tasks": ["report.build"], "stuck_after": [3600], "stuck_after_rest": 900, "keyless": true}
 WITH
     changed AS
     (
@@ -35,7 +35,7 @@ WITH
         FROM events
         WHERE key_hash IN (SELECT sipHash64(namespace, business_key, subject_task) FROM subjects)
             AND (namespace, business_key, subject_task) IN (SELECT namespace, business_key, subject_task FROM subjects)
-            AND time <= {until:DateTime64(6, 'UTC')} AND kafka_time >= {since:DateTime64(6, 'UTC')}
+            AND time <= {until:DateTime64(6, 'UTC')} AND kafka_time >= {since:DateTime64(6, 'UTC')} AND kafka_time <= {arrived:DateTime64(6, 'UTC')}
     ),
     -- The task ids of a business key, to find their events that carry no key.
     members AS (SELECT DISTINCT namespace, business_key, task_id FROM own WHERE {keyless:Bool} AND business_key != ''),
@@ -48,7 +48,7 @@ WITH
         FROM events AS e
         INNER JOIN members AS m ON m.namespace = e.namespace AND m.task_id = e.task_id
         WHERE e.business_key = '' AND e.key_hash IN (SELECT sipHash64(namespace, '', task_id) FROM members)
-            AND e.time <= {until:DateTime64(6, 'UTC')} AND e.kafka_time >= {since:DateTime64(6, 'UTC')}
+            AND e.time <= {until:DateTime64(6, 'UTC')} AND e.kafka_time >= {since:DateTime64(6, 'UTC')} AND e.kafka_time <= {arrived:DateTime64(6, 'UTC')}
     ),
     noted AS
     (

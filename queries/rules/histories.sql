@@ -1,12 +1,12 @@
 -- name: rules/histories
 -- The events of some subjects, with those of their tasks that carry no business key.
 -- params: namespaces Array(String), business_keys Array(String), task_ids Array(String), since DateTime64(6, 'UTC'),
---    limit UInt64, first Array(String), keyless Bool
+--    arrived DateTime64(6, 'UTC'), limit UInt64, first Array(String), keyless Bool
 -- returns: every column of events, and the subject it belongs to; the newest of each subject after all those
 --    of the tasks in first, a row twice where an event
 --    belongs to it in two ways
 -- cost: a key look-up a subject, and as much again where there are events without a key (keyless)
--- example: {"namespaces": ["", ""], "business_keys": ["order:1", ""], "task_ids": ["", "a1"], "since": "2026-11-01 00:00:00", "limit": 100, "first": ["a1"], "keyless": true}
+-- example: {"namespaces": ["", ""], "business_keys": ["order:1", ""], "task_ids": ["", "a1"], "since": "2026-11-01 00:00:00", "arrived": "2026-11-02 12:00:00", "limit": 100, "first": ["a1"], "keyless": true}
 WITH
     subjects AS
     (
@@ -19,7 +19,7 @@ WITH
         FROM events
         WHERE key_hash IN (SELECT sipHash64(namespace, business_key, subject_task) FROM subjects)
             AND (namespace, business_key, if(business_key = '', task_id, '')) IN (SELECT namespace, business_key, subject_task FROM subjects)
-            AND kafka_time >= {since:DateTime64(6, 'UTC')}
+            AND kafka_time >= {since:DateTime64(6, 'UTC')} AND kafka_time <= {arrived:DateTime64(6, 'UTC')}
     ),
     members AS (SELECT DISTINCT namespace, business_key, task_id FROM own WHERE {keyless:Bool} AND business_key != '')
 SELECT * FROM
@@ -30,7 +30,7 @@ SELECT * FROM
     FROM events AS e
     INNER JOIN members AS m ON m.namespace = e.namespace AND m.task_id = e.task_id
     WHERE e.business_key = '' AND e.key_hash IN (SELECT sipHash64(namespace, '', task_id) FROM members)
-        AND e.kafka_time >= {since:DateTime64(6, 'UTC')}
+        AND e.kafka_time >= {since:DateTime64(6, 'UTC')} AND e.kafka_time <= {arrived:DateTime64(6, 'UTC')}
 )
 ORDER BY task_id IN {first:Array(String)} DESC, time DESC
 LIMIT {limit:UInt64} BY subject_namespace, subject_key, subject_task

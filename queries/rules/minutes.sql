@@ -1,9 +1,9 @@
 -- name: rules/minutes
 -- What the tasks that retry did, minute by minute.
--- params: from DateTime64(6, 'UTC'), until DateTime64(6, 'UTC'), retries UInt64
+-- params: from DateTime64(6, 'UTC'), until DateTime64(6, 'UTC'), arrived DateTime64(6, 'UTC'), retries UInt64
 -- returns: one row a task and minute, for tasks with at least so many retries in all; in order of time
 -- cost: the retries in the window, and one row a minute, task and type
--- example: {"from": "2026-11-02 00:00:00", "until": "2026-11-03 00:00:00", "retries": 50}
+-- example: {"from": "2026-11-02 00:00:00", "until": "2026-11-03 00:00:00", "arrived": "2026-11-03 00:00:00", "retries": 50}
 WITH
     retried AS
     (
@@ -18,6 +18,7 @@ WITH
             GROUP BY namespace, task_id
         ) AS k ON k.namespace = a.namespace AND k.task_id = a.task_id
         WHERE a.type = 'retried' AND a.minute >= toStartOfMinute({from:DateTime64(6, 'UTC')}) AND a.time <= {until:DateTime64(6, 'UTC')}
+            AND a.kafka_time <= {arrived:DateTime64(6, 'UTC')}
         GROUP BY namespace, name, minute
     ),
     loud AS (SELECT namespace, name FROM retried GROUP BY namespace, name HAVING sum(retries) >= {retries:UInt64}),

@@ -1,10 +1,10 @@
 -- name: rules/waves
 -- How many ids of a task came to their next retry within each second, and how alike the gaps before it were: between a
 -- retry and the attempt after it, and between two retries (a worker may receive an attempt long before its time).
--- params: from DateTime64(6, 'UTC'), until DateTime64(6, 'UTC'), ids UInt64
+-- params: from DateTime64(6, 'UTC'), until DateTime64(6, 'UTC'), arrived DateTime64(6, 'UTC'), ids UInt64
 -- returns: one row a second, task and measure, for tasks of which one second has at least so many ids; in order of time
 -- cost: the retries in the window
--- example: {"from": "2026-11-02 00:00:00", "until": "2026-11-03 00:00:00", "ids": 20}
+-- example: {"from": "2026-11-02 00:00:00", "until": "2026-11-03 00:00:00", "arrived": "2026-11-03 00:00:00", "ids": 20}
 WITH
     marks AS
     (
@@ -18,7 +18,7 @@ WITH
             WHERE (namespace, task_id) IN (SELECT namespace, task_id FROM attempts WHERE task = '' AND minute >= toStartOfMinute({from:DateTime64(6, 'UTC')}))
             GROUP BY namespace, task_id
         ) AS k ON k.namespace = a.namespace AND k.task_id = a.task_id
-        WHERE a.minute >= toStartOfMinute({from:DateTime64(6, 'UTC')}) AND a.time <= {until:DateTime64(6, 'UTC')}
+        WHERE a.minute >= toStartOfMinute({from:DateTime64(6, 'UTC')}) AND a.time <= {until:DateTime64(6, 'UTC')} AND a.kafka_time <= {arrived:DateTime64(6, 'UTC')}
     ),
     retried AS
     (
