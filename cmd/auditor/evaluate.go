@@ -97,14 +97,19 @@ func judge(ctx context.Context, c config.Config, store *queries.Store, asOf time
 	if err != nil {
 		return nil, err
 	}
-	severities := []finding.Severity{finding.Critical, finding.Warning, finding.Info}
-	slices.SortFunc(found, func(a, b finding.Finding) int {
-		return cmp.Or(
-			cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity)),
-			a.FirstSeen.Compare(b.FirstSeen),
-			cmp.Compare(a.ID, b.ID))
-	})
+	sortFindings(found)
 	return found, nil
+}
+
+// sortFindings puts the gravest first, and of those the oldest.
+func sortFindings(found []finding.Finding) { slices.SortFunc(found, gravest) }
+
+func gravest(a, b finding.Finding) int {
+	severities := []finding.Severity{finding.Critical, finding.Warning, finding.Info}
+	return cmp.Or(
+		cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity)),
+		a.FirstSeen.Compare(b.FirstSeen),
+		cmp.Compare(a.ID, b.ID))
 }
 
 // scratch is a store that nothing else uses and that is gone afterwards.
