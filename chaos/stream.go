@@ -1,11 +1,12 @@
 package main
 
 import (
-	"container/heap"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"auditor/internal/agenda"
 )
 
 // stream is the records of one trial, in the order in which they are sent. It is a function of the seed, the number of
@@ -19,7 +20,7 @@ type stream struct {
 	length time.Duration // over which stories begin
 	events int           // how many there are to be, at least
 
-	pending  agenda
+	pending  agenda.Agenda[step]
 	told     int // events so far, what is none aside
 	numbers  int // ids given out
 	plants   []plant
@@ -49,20 +50,20 @@ func newStream(seed uint64, start time.Time, length time.Duration, events int) *
 	s := &stream{rng: rand.New(rand.NewPCG(seed, 1)), start: start.UTC().Truncate(time.Microsecond), length: length, events: events}
 	s.plan()
 	for w := range workers {
-		s.pending.add(step{at: s.below(beatEvery), do: func(at time.Duration) { s.beat(at, w) }})
+		s.pending.Add(s.below(beatEvery), step{do: func(at time.Duration) { s.beat(at, w) }})
 	}
-	s.pending.add(step{do: s.begin})
+	s.pending.Add(0, step{do: s.begin})
 	return s
 }
 
 // next gives the next record, false after the last.
 func (s *stream) next() (record, bool) {
 	for {
-		step, ok := s.pending.next()
+		at, step, ok := s.pending.Next()
 		if !ok || step.do == nil {
 			return step.record, ok
 		}
-		step.do(step.at)
+		step.do(at)
 	}
 }
 
@@ -76,7 +77,7 @@ func (s *stream) begin(at time.Duration) {
 		s.tellOne(at)
 	}
 	if s.told < s.events {
-		s.pending.add(step{at: time.Duration(float64(s.length) * float64(s.told) / float64(s.events)), do: s.begin})
+		s.pending.Add(time.Duration(float64(s.length)*float64(s.told)/float64(s.events)), step{do: s.begin})
 	}
 }
 
@@ -87,7 +88,7 @@ func (s *stream) beat(at time.Duration, worker int) {
 	t.key, t.task, t.id, t.worker = "", "", "", workerName(worker)
 	t.say(0, "heartbeat", func(w *word) { w.Active = &active })
 	if s.told < s.events {
-		s.pending.add(step{at: at + beatEvery, do: func(at time.Duration) { s.beat(at, worker) }})
+		s.pending.Add(at+beatEvery, step{do: func(at time.Duration) { s.beat(at, worker) }})
 	}
 }
 
@@ -108,7 +109,7 @@ func (s *stream) put(r record) {
 			s.told++
 		}
 	}
-	s.pending.add(step{at: r.at, record: r})
+	s.pending.Add(r.at, step{record: r})
 }
 
 func (s *stream) below(d time.Duration) time.Duration { return time.Duration(s.rng.Int64N(int64(d))) }
@@ -120,53 +121,10 @@ func (s *stream) number() int {
 	return s.numbers
 }
 
-// step is a record to send, or something to do, at a moment.
+// step is a record to send, or something to do.
 type step struct {
-	at     time.Duration
-	number int
 	record record
 	do     func(at time.Duration)
-}
-
-// agenda is what will happen, the soonest first. Steps of one moment keep the order in which they were planned.
-type agenda struct {
-	steps   steps
-	planned int
-}
-
-func (a *agenda) add(s step) {
-	a.planned++
-	s.number, s.record.at = a.planned, s.at
-	heap.Push(&a.steps, s)
-}
-
-func (a *agenda) next() (step, bool) {
-	if len(a.steps) == 0 {
-		return step{}, false
-	}
-	return heap.Pop(&a.steps).(step), true
-}
-
-// steps is a heap.
-type steps []step
-
-func (s steps) Len() int      { return len(s) }
-func (s steps) Swap(i, j int) { s[i], s[j] = s[j], s[i] }
-func (s *steps) Push(x any)   { *s = append(*s, x.(step)) }
-
-func (s steps) Less(i, j int) bool {
-	if s[i].at != s[j].at {
-		return s[i].at < s[j].at
-	}
-	return s[i].number < s[j].number
-}
-
-func (s *steps) Pop() any {
-	last := len(*s) - 1
-	x := (*s)[last]
-	(*s)[last] = step{}
-	*s = (*s)[:last]
-	return x
 }
 
 // word is one event as it is told, in auditor JSON.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"auditor/event"
+	"auditor/internal/agenda"
 )
 
 // Names of the tasks that the shop runs.
@@ -35,7 +36,7 @@ type Shop struct {
 	start   time.Time
 	tag     string
 	now     time.Duration // since start
-	agenda  agenda
+	agenda  agenda.Agenda[func()]
 	told    []event.Event // of this moment, not yet handed out
 	workers []*worker
 	counts  map[string]int64 // numbers given out so far, by what they number
@@ -69,9 +70,9 @@ func (s *Shop) Truth() *Truth { return &s.truth }
 // Next is the next event, in the order of time. There is always one.
 func (s *Shop) Next() event.Event {
 	for len(s.told) == 0 {
-		step := s.agenda.next()
-		s.now = step.at
-		step.do()
+		at, do, _ := s.agenda.Next()
+		s.now = at
+		do()
 	}
 	e := s.told[0]
 	s.told = s.told[1:]
@@ -82,10 +83,10 @@ func (s *Shop) Next() event.Event {
 // at the times at which it would have been said. Only what is stuck stays stuck. Next must not be called afterwards.
 func (s *Shop) Close() []event.Event {
 	s.closing = true
-	for len(s.agenda.steps) > 0 {
-		step := s.agenda.next()
-		s.now = step.at
-		step.do()
+	for s.agenda.Len() > 0 {
+		at, do, _ := s.agenda.Next()
+		s.now = at
+		do()
 	}
 	left := s.told
 	s.told = nil
@@ -93,7 +94,7 @@ func (s *Shop) Close() []event.Event {
 }
 
 // after plans do for d from now.
-func (s *Shop) after(d time.Duration, do func()) { s.agenda.add(s.now+d, do) }
+func (s *Shop) after(d time.Duration, do func()) { s.agenda.Add(s.now+d, do) }
 
 // time is the present moment, as precise as an event tells it.
 func (s *Shop) time() time.Time { return s.start.Add(s.now).Truncate(time.Microsecond) }
