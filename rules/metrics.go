@@ -12,6 +12,7 @@ type metrics struct {
 	seconds  prometheus.Histogram
 	suspects prometheus.Counter
 	findings *prometheus.CounterVec
+	judged   prometheus.Gauge
 }
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
@@ -24,8 +25,10 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 			Help: "Changed keys whose history was read, for they may be in trouble."}),
 		findings: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "auditor_rules_findings_total",
 			Help: "New findings, by rule and severity."}, []string{"rule", "severity"}),
+		judged: prometheus.NewGauge(prometheus.GaugeOpts{Name: "auditor_rules_judged_time_seconds",
+			Help: "When a look last left nothing to be judged: no change, no task that is due, no population."}),
 	}
-	for _, c := range []prometheus.Collector{m.looks, m.seconds, m.suspects, m.findings} {
+	for _, c := range []prometheus.Collector{m.looks, m.seconds, m.suspects, m.findings, m.judged} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}

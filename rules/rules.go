@@ -133,6 +133,9 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 		failing = err != nil
 		e.metrics.look(time.Since(started), err)
+		if err == nil && !more && e.populations.oldest.IsZero() {
+			e.metrics.judged.Set(float64(started.UnixMicro()) / 1e6)
+		}
 		pause := e.config.Interval
 		if more && err == nil {
 			pause = 0

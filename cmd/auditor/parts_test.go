@@ -43,7 +43,7 @@ func count64(t *testing.T, g prometheus.Gatherer, name string) (sum float64) {
 			continue
 		}
 		for _, m := range f.GetMetric() {
-			sum += m.GetCounter().GetValue()
+			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
 		}
 	}
 	return sum

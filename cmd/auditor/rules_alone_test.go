@@ -65,4 +65,6 @@ func TestRulesAlone(t *testing.T) {
 	}
 	tell(1, e.KafkaTime, now)
 	eventually(t, "the task is found to be stuck", func() bool { all := found(); return len(all) == 1 && all[0].Rule == rules.StuckPending })
+	since := float64(time.Now().UnixMicro()) / 1e6
+	eventually(t, "nothing is left to be judged", func() bool { return count64(t, registry, "auditor_rules_judged_time_seconds") > since })
 }
