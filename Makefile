@@ -7,7 +7,7 @@ ARGS    ?=
 SEED    ?=
 BROKER  ?= embedded
 
-.PHONY: demo test chaos bench-ingest bench-rules scaling build lint libchdb testbroker clean
+.PHONY: demo test chaos truth bench-ingest bench-rules scaling build lint libchdb testbroker clean
 
 demo: libchdb build ## run everything on this machine, with a shop that gets into trouble; ARGS="--listen ..." is passed on
 	@bin/auditor demo $(ARGS)
@@ -31,12 +31,16 @@ chaos: libchdb build ## kill and break the auditor while it works, then count: S
 	@$(GO) build -o bin/chaos ./chaos
 	@bin/chaos -seeds "$(SEED)" -broker "$(BROKER)" $(ARGS)
 
+truth: libchdb build ## simulate a million tasks, have them judged, and count what was found beside the truth: SEED=7, ARGS="-tasks 100000"
+	@$(GO) build -o bin/truth ./truth
+	@bin/truth $(if $(SEED),-seed $(SEED)) $(ARGS)
+
 build: ## build bin/auditor
 	@[ -e bin/auditor ] || echo "building bin/auditor (a minute or two the first time)"
 	@$(GO) build -trimpath -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o bin/auditor ./cmd/auditor
 
 lint: ## check the form of the code
-	@unformatted=$$(gofmt -l bench capacity chaos cmd embedded emit event ingest internal queries rules web *.go); \
+	@unformatted=$$(gofmt -l bench capacity chaos cmd embedded emit event ingest internal queries rules truth web *.go); \
 	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	@$(GO) vet ./...
 
