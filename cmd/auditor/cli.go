@@ -21,6 +21,7 @@ type cli struct {
 	Run      runCommand      `cmd:"" help:"Audit: read events from Kafka into ClickHouse, judge them, show what was found."`
 	Evaluate evaluateCommand `cmd:"" help:"Judge event files, with nothing else running."`
 	Replay   replayCommand   `cmd:"" help:"Judge a window of the past again: what would have been found, or by another configuration."`
+	Review   reviewCommand   `cmd:"" help:"Review tasks as before production: keys, retries, time-outs, effects."`
 	Rejects  rejectsCommand  `cmd:"" help:"See to the records that could not be read as events."`
 	Verify   verifyCommand   `cmd:"" help:"Compare Kafka, the ledger and the tables: is every event stored once?"`
 	Config   configCommand   `cmd:"" help:"Check or print the configuration."`

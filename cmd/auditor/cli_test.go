@@ -24,6 +24,10 @@ func TestExitCodes(t *testing.T) {
 		{"--config gone.yaml config check", 1},
 		{"run", 1}, // no server is named
 		{"evaluate gone.jsonl", 1},
+		{"review", 1}, // no server is named
+		{"review --since whenever", 2},
+		{"review --since 1h --file gone.jsonl", 2},
+		{"review --file gone.jsonl", 1},
 		{"rejects", 2},
 		{"rejects show here", 2},
 		{"rejects replay", 2},

@@ -10,6 +10,7 @@ import (
 
 	"auditor/embedded/kafka"
 	"auditor/event"
+	"auditor/event/review"
 	"auditor/ingest"
 	"auditor/queries"
 	"auditor/rules"
@@ -110,4 +111,13 @@ func (c Config) RuleConfig() rules.Config {
 		r.Tasks[name] = rules.Task{StuckAfter: t.StuckAfter, LookBack: t.LookBack, Off: t.Off}
 	}
 	return r
+}
+
+// Review is the part of the configuration that reviews of tasks go by.
+func (c Config) Review() review.Settings {
+	s := review.Settings{LookBack: c.Rules.LookBack}
+	for _, t := range c.Rules.Timeouts {
+		s.Timeouts = append(s.Timeouts, review.Timeout{Name: t.Name, After: t.After})
+	}
+	return s
 }
