@@ -30,6 +30,7 @@ type findingRow struct {
 	Evidence    string    `ch:"evidence"`
 	UpdatedAt   time.Time `ch:"updated_at"`
 	Version     uint64    `ch:"version"`
+	Assignee    string    `ch:"assignee"`
 }
 
 func (r *findingRow) finding() (finding.Finding, error) {
@@ -38,6 +39,7 @@ func (r *findingRow) finding() (finding.Finding, error) {
 		Namespace: r.Namespace, Task: r.Task, BusinessKey: r.BusinessKey, TaskIDs: r.TaskIDs, Cause: r.Cause,
 		Effects: int(r.Effects), FirstSeen: known(r.FirstSeen), LastSeen: known(r.LastSeen), Title: r.Title,
 		Explanation: r.Explanation, Remedy: r.Remedy, UpdatedAt: known(r.UpdatedAt), Version: r.Version,
+		Assignee: r.Assignee,
 	}
 	if err := json.Unmarshal([]byte(r.Fields), &f.Fields); err != nil {
 		return f, fmt.Errorf("fields of finding %s: %w", r.ID, err)
@@ -79,8 +81,8 @@ func (s *Store) Findings(ctx context.Context, ids []string) (map[string]finding.
 }
 
 // SaveFindings writes the changes of state and then the findings, each under the version after the one it carries. A
-// finding's State is not written: it follows from the changes. Only the rules call it, and one at a time; a person's
-// change goes through ChangeFinding, and neither overwrites the other.
+// finding's State is not written: it follows from the changes. Only the rules call it, and one at a time; what a person
+// does goes through Act, and neither overwrites the other.
 //
 // The same call again changes nothing. After an error nothing, the changes, or all may be written.
 func (s *Store) SaveFindings(ctx context.Context, findings []finding.Finding, changes []finding.Change) error {
@@ -120,14 +122,19 @@ func (s *Store) ChangeFindings(ctx context.Context, changes []finding.Change) er
 		if ok && last.State == string(c.To) && c.From != c.To {
 			continue
 		}
-		c.From, c.Time = finding.State(last.State), storable(c.Time).Truncate(time.Microsecond)
-		if ok && !c.Time.After(last.ChangedAt) {
-			c.Time = last.ChangedAt.Add(time.Microsecond)
-		}
+		c.From, c.Time = finding.State(last.State), after(c.Time, last.ChangedAt)
 		states[c.FindingID] = row{ID: c.FindingID, State: string(c.To), ChangedAt: c.Time}
 		fresh = append(fresh, c)
 	}
 	return s.insert(ctx, "finding_log", "", changeBlock(fresh))
+}
+
+// after is the time as it is stored in a log, or the one right after the last entry where that is later.
+func after(t, last time.Time) time.Time {
+	if t = storable(t).Truncate(time.Microsecond); !t.After(last) {
+		return last.Add(time.Microsecond)
+	}
+	return t
 }
 
 func findingBlock(findings []finding.Finding) ([]values, error) {
@@ -186,5 +193,9 @@ func changeBlock(changes []finding.Change) []values {
 		{"to_state", pluck(changes, func(c *finding.Change) string { return string(c.To) })},
 		{"by", pluck(changes, func(c *finding.Change) string { return c.By })},
 		{"note", pluck(changes, func(c *finding.Change) string { return c.Note })},
+		{"action", pluck(changes, func(c *finding.Change) string { return string(c.What()) })},
+		{"assignee", pluck(changes, func(c *finding.Change) string { return c.Assignee })},
+		{"request", pluck(changes, func(c *finding.Change) string { return c.Request })},
+		{"through", pluck(changes, func(c *finding.Change) string { return c.Through })},
 	}
 }

@@ -21,7 +21,7 @@ func (s *Store) Pages() *Pages { return &Pages{s} }
 // Findings lists what the filter chooses. A cursor that was not given out is view.ErrCursor.
 func (p *Pages) Findings(ctx context.Context, f view.FindingFilter) (view.FindingPage, error) {
 	type row struct {
-		findingRow
+		findingNowRow
 		Rank  int64  `ch:"rank"`
 		Total uint64 `ch:"total"`
 	}
@@ -37,6 +37,7 @@ func (p *Pages) Findings(ctx context.Context, f view.FindingFilter) (view.Findin
 	if f.Namespace != nil {
 		namespace = *f.Namespace
 	}
+	silenced := f.Silenced != nil && *f.Silenced
 	order := f.Order
 	if order == "" {
 		order = view.BySeverity
@@ -45,6 +46,7 @@ func (p *Pages) Findings(ctx context.Context, f view.FindingFilter) (view.Findin
 	rows, err := selectAll[row](ctx, p.store, "web/findings", params{
 		"rule": f.Rule, "states": states, "severity": f.Severity, "cause": f.Cause, "any_namespace": f.Namespace == nil,
 		"namespace": namespace, "task": f.Task, "business_key": f.BusinessKey, "text": f.Text, "since": f.Since,
+		"assignee": f.Assignee, "any_silenced": f.Silenced == nil, "silenced": silenced, "silence": f.Silence,
 		"sort": order, "first": f.Cursor == "", "after_rank": rank, "after_id": id, "limit": limit + 1,
 	})
 	if err != nil {
@@ -87,31 +89,35 @@ func readCursor(cursor string) (rank int64, id string, err error) {
 	return rank, id, nil
 }
 
+// findingNowRow is a row of the view findings_now.
+type findingNowRow struct {
+	findingRow
+	Silences []string  `ch:"silences"`
+	Until    time.Time `ch:"silenced_until"`
+}
+
+func (r *findingNowRow) finding() (finding.Finding, error) {
+	f, err := r.findingRow.finding()
+	if len(r.Silences) > 0 {
+		f.Silenced = &finding.Silenced{ID: r.Silences[0], Until: r.Until}
+	}
+	return f, err
+}
+
 // Finding gives one finding, or view.ErrNotFound.
 func (p *Pages) Finding(ctx context.Context, id string) (finding.Finding, error) {
-	found, err := p.store.Findings(ctx, []string{id})
+	r, ok, err := selectOne[findingNowRow](ctx, p.store, "web/finding", params{"id": id})
+	if err == nil && !ok {
+		err = view.ErrNotFound
+	}
 	if err != nil {
 		return finding.Finding{}, err
 	}
-	f, ok := found[id]
-	if !ok {
-		return f, view.ErrNotFound
-	}
-	return f, nil
+	return r.finding()
 }
 
-// SetFindingState moves a finding to a state, or gives view.ErrNotFound. To the state that it is in anyhow, only a note is
-// logged, if there is one.
-func (p *Pages) SetFindingState(ctx context.Context, change finding.Change) error {
-	if _, err := p.Finding(ctx, change.FindingID); err != nil {
-		return err
-	}
-	change.From = ""
-	if change.Note != "" {
-		change.From = change.To // a note is logged even where it changes no state
-	}
-	return p.store.ChangeFindings(ctx, []finding.Change{change})
-}
+// Act does to a finding what somebody asks for.
+func (p *Pages) Act(ctx context.Context, a finding.Act) error { return p.store.Act(ctx, a) }
 
 type changeRow struct {
 	FindingID string    `ch:"finding_id"`
@@ -120,10 +126,15 @@ type changeRow struct {
 	To        string    `ch:"to_state"`
 	By        string    `ch:"by"`
 	Note      string    `ch:"note"`
+	Action    string    `ch:"action"`
+	Assignee  string    `ch:"assignee"`
+	Request   string    `ch:"request"`
+	Through   string    `ch:"through"`
 }
 
-func (r changeRow) change() finding.Change {
-	return finding.Change{FindingID: r.FindingID, Time: r.Time, From: finding.State(r.From), To: finding.State(r.To), By: r.By, Note: r.Note}
+func (r *changeRow) change() finding.Change {
+	return finding.Change{FindingID: r.FindingID, Time: r.Time, From: finding.State(r.From), To: finding.State(r.To), By: r.By, Note: r.Note,
+		Action: finding.Action(r.Action), Assignee: r.Assignee, Request: r.Request, Through: r.Through}
 }
 
 // FindingLog gives the changes of a finding's state, the oldest first.
@@ -146,19 +157,20 @@ func (p *Pages) Changes(ctx context.Context, limit int) ([]view.LoggedChange, er
 	}), err
 }
 
-// FindingCounts gives how many findings there are of each rule, severity and state.
+// FindingCounts gives how many findings there are of each rule, severity and state, those that are silenced by themselves.
 func (p *Pages) FindingCounts(ctx context.Context) ([]view.FindingCount, error) {
 	type row struct {
 		Rule     string    `ch:"rule"`
 		Severity string    `ch:"severity"`
 		State    string    `ch:"state"`
+		Silenced bool      `ch:"silenced"`
 		Found    uint64    `ch:"found"`
 		Oldest   time.Time `ch:"oldest"`
 	}
 	rows, err := selectAll[row](ctx, p.store, "web/finding_counts", nil)
 	return pluck(rows, func(r *row) view.FindingCount {
 		return view.FindingCount{Rule: r.Rule, Severity: finding.Severity(r.Severity), State: finding.State(r.State),
-			Count: int(r.Found), Oldest: known(r.Oldest)}
+			Silenced: r.Silenced, Count: int(r.Found), Oldest: known(r.Oldest)}
 	}), err
 }
 
@@ -169,6 +181,7 @@ func (p *Pages) FindingValues(ctx context.Context) (view.FindingValues, error) {
 		Causes     []string `ch:"causes"`
 		Namespaces []string `ch:"namespaces"`
 		Tasks      []string `ch:"tasks"`
+		Assignees  []string `ch:"assignees"`
 	}
 	v, _, err := selectOne[row](ctx, p.store, "web/finding_values", nil)
 	return view.FindingValues(v), err

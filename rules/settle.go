@@ -127,7 +127,7 @@ func grow(old finding.Finding, exists bool, f finding.Finding) (next finding.Fin
 		f.State = finding.Open
 		return f, "found", true, nil
 	}
-	f.State, f.Version = old.State, old.Version
+	f.State, f.Version, f.Assignee = old.State, old.Version, old.Assignee
 	if f.BusinessKey == "" && len(f.Evidence) == 0 && old.FirstSeen.Before(f.FirstSeen) {
 		f.FirstSeen = old.FirstSeen
 	}

@@ -57,6 +57,14 @@ type Finding struct {
 	Evidence    []Evidence     // the events that show it, in the order of the argument
 	UpdatedAt   time.Time      // when the finding last changed
 	Version     uint64         // grows with each change
+	Assignee    string         // who shall see to it; empty: nobody in particular
+	Silenced    *Silenced      // what keeps it silent now; nil: nothing, or it was not asked
+}
+
+// Silenced says which silence keeps a finding silent, and until when: of several, the one that ends last.
+type Silenced struct {
+	ID    string    `json:"id"`
+	Until time.Time `json:"until"`
 }
 
 // Evidence is one event that a finding rests on.
@@ -78,10 +86,31 @@ type Evidence struct {
 type Change struct {
 	FindingID string
 	Time      time.Time
-	From      State // empty when the finding is new
-	To        State
+	Action    Action // empty: it follows from the states
+	From      State  // empty when the finding is new
+	To        State  // the same as From where the state is left as it was
+	Assignee  string // with Assign: who shall see to it from then on; empty: nobody
 	By        string // a person, or "auditor"
 	Note      string
+	Request   string // the id that the caller gave; empty: none
+	Through   string // the incident with which it was done; empty: none
+}
+
+// What tells what was done. What an old entry did follows from its states.
+func (c Change) What() Action {
+	switch {
+	case c.Action != "":
+		return c.Action
+	case c.From == "":
+		return Found
+	case c.From == c.To:
+		return Comment
+	case c.To == Open:
+		return Reopen
+	case c.To == Acknowledged:
+		return Acknowledge
+	}
+	return Resolve
 }
 
 // ID derives a finding's id from what the trouble is about: rule, namespace, task or effect, and key (for a
@@ -101,6 +130,8 @@ func (f Finding) MarshalJSON() ([]byte, error) {
 		Rule        string     `json:"rule"`
 		Severity    Severity   `json:"severity"`
 		State       State      `json:"state,omitempty"`
+		Assignee    string     `json:"assignee,omitempty"`
+		Silenced    *Silenced  `json:"silenced,omitempty"`
 		Namespace   string     `json:"namespace"`
 		Task        string     `json:"task"`
 		BusinessKey string     `json:"business_key"`
@@ -121,7 +152,7 @@ func (f Finding) MarshalJSON() ([]byte, error) {
 	if evidence == nil {
 		evidence = []Evidence{}
 	}
-	out, err := json.Marshal(fixed{f.ID, f.Rule, f.Severity, f.State, f.Namespace, f.Task, f.BusinessKey, ids, f.Cause,
+	out, err := json.Marshal(fixed{f.ID, f.Rule, f.Severity, f.State, f.Assignee, f.Silenced, f.Namespace, f.Task, f.BusinessKey, ids, f.Cause,
 		f.Effects, f.FirstSeen, f.LastSeen, f.Title, f.Explanation, f.Remedy, evidence})
 	if err != nil {
 		return nil, err

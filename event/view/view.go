@@ -42,6 +42,9 @@ type FindingFilter struct {
 	BusinessKey string
 	Text        string    // part of the title, key or cause, whatever its case
 	Since       time.Time // last seen then or later
+	Assignee    string    // who shall see to it
+	Silenced    *bool     // whether a silence keeps it silent now; nil: all
+	Silence     string    // the id of one that does
 	Order       Order     // empty: BySeverity
 	Limit       int       // how many at most; at least 1
 	Cursor      string    // NextCursor of the page before
@@ -59,16 +62,17 @@ type FindingCount struct {
 	Rule     string
 	Severity finding.Severity
 	State    finding.State
+	Silenced bool // whether a silence keeps them silent now
 	Count    int
 	Oldest   time.Time // when the first of them was first seen
 }
 
 // FindingValues is what the filters of the list of findings can be set to.
 type FindingValues struct {
-	Rules, Causes, Namespaces, Tasks []string
+	Rules, Causes, Namespaces, Tasks, Assignees []string
 }
 
-// LoggedChange is a change of a finding's state beside what the finding is about.
+// LoggedChange is an entry of a finding's log beside what the finding is about.
 type LoggedChange struct {
 	finding.Change
 	Title    string

@@ -1,10 +1,10 @@
 -- name: web/finding_log
 -- What became of a finding.
 -- params: id String
--- returns: one row a change of its state, in order of time
+-- returns: one row an entry of its log, in order of time
 -- cost: one key look-up
 -- example: {"id": "0123456789abcdef01234567"}
-SELECT finding_id, time, from_state, to_state, by, note
+SELECT finding_id, time, from_state, to_state, by, note, action, assignee, request, through
 FROM finding_log FINAL
 WHERE finding_id = {id:String}
-ORDER BY time
+ORDER BY time, action

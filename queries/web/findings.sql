@@ -1,12 +1,13 @@
 -- name: web/findings
 -- One page of the findings that a filter chooses; an empty param chooses all.
 -- params: rule String, states Array(String), severity String, cause String, any_namespace Bool, namespace String,
---    task String, business_key String, text String, since DateTime64(6, 'UTC'), sort String, first Bool,
+--    task String, business_key String, text String, since DateTime64(6, 'UTC'), assignee String, any_silenced Bool, silenced Bool, silence String, sort String, first Bool,
 --    after_rank Int64, after_id String, limit UInt64
--- returns: every column of findings, its rank in the order, and how many the filter chooses; the highest rank first
+-- returns: every column of findings_now, its rank in the order, and how many the filter chooses; the highest rank first
 -- cost: all findings
 -- example: {"rule": "", "states": ["open"], "severity": "", "cause": "", "any_namespace": true, "namespace": "",
---    "task": "", "business_key": "", "text": "", "since": "1970-01-01 00:00:00", "sort": "severity", "first": true,
+--    "task": "", "business_key": "", "text": "", "since": "1970-01-01 00:00:00",
+--    "assignee": "", "any_silenced": false, "silenced": false, "silence": "", "sort": "severity", "first": true,
 --    "after_rank": 0, "after_id": "", "limit": 50}
 SELECT *
 FROM
@@ -19,7 +20,7 @@ FROM
             toInt64(if({sort:String} = 'effects', least(effects, 900), indexOf(['info', 'warning', 'critical'], severity)))
                 * 10000000000000000 + toUnixTimestamp64Micro(last_seen)) AS rank,
         count() OVER () AS total
-    FROM findings
+    FROM findings_now
     WHERE ({rule:String} = '' OR rule = {rule:String})
         AND (empty({states:Array(String)}) OR has({states:Array(String)}, state))
         AND ({severity:String} = '' OR severity = {severity:String})
@@ -28,6 +29,9 @@ FROM
         AND ({task:String} = '' OR task = {task:String} OR has(task_ids, {task:String}))
         AND ({business_key:String} = '' OR business_key = {business_key:String})
         AND ({text:String} = '' OR positionCaseInsensitiveUTF8(concat(title, '\n', business_key, '\n', cause), {text:String}) > 0)
+        AND ({assignee:String} = '' OR assignee = {assignee:String})
+        AND ({any_silenced:Bool} OR notEmpty(silences) = {silenced:Bool})
+        AND ({silence:String} = '' OR has(silences, {silence:String}))
         AND last_seen >= {since:DateTime64(6, 'UTC')}
 )
 WHERE {first:Bool} OR (rank, id) < ({after_rank:Int64}, {after_id:String})
