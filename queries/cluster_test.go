@@ -21,6 +21,7 @@ import (
 	"auditor/event/history"
 	"auditor/event/proof"
 	"auditor/event/reject"
+	"auditor/event/silence"
 	"auditor/internal/require"
 )
 
@@ -170,6 +171,9 @@ func everyday(t testing.TB, s *Store) {
 	for i := range 30 {
 		f := finding.Finding{ID: fmt.Sprint("f", i), Rule: "repeated_effect", Severity: "critical", Task: "shop.settle", BusinessKey: fmt.Sprint("k", i),
 			Effects: 2, FirstSeen: noon, LastSeen: noon.Add(time.Duration(i) * time.Minute), Title: "t", UpdatedAt: noon}
+		if i%7 == 0 {
+			f.Fields = map[string]any{"incident": "f4"}
+		}
 		found = append(found, f)
 		changes = append(changes, finding.Change{FindingID: f.ID, Time: noon, To: "open"})
 		if i%3 == 0 {
@@ -180,6 +184,12 @@ func everyday(t testing.TB, s *Store) {
 		}
 		tasks = append(tasks, history.Pending{Subject: history.Subject{BusinessKey: f.BusinessKey}, PendingTaskID: fmt.Sprint("t", i),
 			Task: "shop.settle", Phase: "started", Since: noon, Due: noon.Add(time.Minute), Open: true})
+	}
+	changes = append(changes, finding.Change{FindingID: "f4", Time: noon.Add(time.Second), From: "open", To: "open", By: "a", Note: "n", Request: "7c9e"})
+	one := silenced(silence.Matchers{BusinessKey: "k1*", Namespace: "*"})
+	one.ID = "f4"
+	if err := s.insert(t.Context(), "silence_log", "", silenceBlock("add", one, noon, one.By, one.Note)); err != nil {
+		t.Fatal(err)
 	}
 	tasks = append(tasks, history.Pending{Subject: history.Subject{TaskID: "t35"}, PendingTaskID: "t35", Task: "shop.settle", Phase: "started", Since: noon, Due: noon, Open: true})
 	for range 2 { // a second version of each

@@ -66,7 +66,8 @@ func (s *Server) within(c echo.Context) (context.Context, context.CancelFunc) {
 }
 
 func (s *Server) apiFindings(c echo.Context) error {
-	err := known(c, "rule", "state", "business_key", "namespace", "task", "severity", "cause", "since", "q", "sort", "limit", "cursor")
+	err := known(c, "rule", "state", "business_key", "namespace", "task", "severity", "cause", "since", "q", "assignee", "silenced", "silence",
+		"sort", "limit", "cursor")
 	if err != nil {
 		return err
 	}
@@ -117,29 +118,6 @@ func readBody(c echo.Context, into any) error {
 		return badRequest("body: must be one JSON object")
 	}
 	return nil
-}
-
-// apiState changes a finding's state and answers with the finding.
-func (s *Server) apiState(c echo.Context) error {
-	var asked struct {
-		State string `json:"state"`
-		By    string `json:"by"`
-		Note  string `json:"note"`
-	}
-	if err := readBody(c, &asked); err != nil {
-		return err
-	}
-	if asked.By == "" {
-		asked.By = "api"
-	}
-	change, err := s.changeOf(c.Param("id"), asked.State, asked.By, asked.Note)
-	if err != nil {
-		return err
-	}
-	if err := s.setState(c, change); err != nil {
-		return err
-	}
-	return s.apiFinding(c)
 }
 
 // apiRun is one run of a key's history.
@@ -292,6 +270,7 @@ type apiCount struct {
 	Rule     string           `json:"rule"`
 	Severity finding.Severity `json:"severity"`
 	State    finding.State    `json:"state"`
+	Silenced bool             `json:"silenced"`
 	Count    int              `json:"count"`
 }
 
@@ -334,7 +313,7 @@ func (s *Server) apiStatus(c echo.Context) error {
 	}
 	tallies := []apiCount{}
 	for _, n := range counts {
-		tallies = append(tallies, apiCount{n.Rule, n.Severity, n.State, n.Count})
+		tallies = append(tallies, apiCount{n.Rule, n.Severity, n.State, n.Silenced, n.Count})
 	}
 	line := s.evidence(ctx)
 	return c.JSON(http.StatusOK, map[string]any{

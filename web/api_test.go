@@ -28,7 +28,7 @@ func TestAPIFindings(t *testing.T) {
 			t.Errorf("%s is %v", name, got.Items[0][name])
 		}
 	}
-	want := view.FindingFilter{Rule: "repeated_effect", States: []finding.State{"open"}, BusinessKey: "receipt:9", Task: "a1", Severity: "critical", Limit: 7}
+	want := view.FindingFilter{Rule: "repeated_effect", States: []finding.State{"open"}, BusinessKey: "receipt:9", Task: "a1", Severity: "critical", Silenced: new(false), Limit: 7}
 	if diff := cmp.Diff(want, store.filter); diff != "" {
 		t.Error(diff)
 	}

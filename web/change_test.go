@@ -40,9 +40,9 @@ func TestStateForm(t *testing.T) {
 		status     int
 		want       *finding.Change
 	}{
-		{"acknowledge", "state=acknowledged&by=ada&note=looking", nil, 303, &finding.Change{To: "acknowledged", By: "ada", Note: "looking"}},
-		{"nobody", "state=resolved", []string{"Sec-Fetch-Site", "same-origin"}, 303, &finding.Change{To: "resolved", By: "web"}},
-		{"same origin", "state=resolved", []string{"Origin", "http://localhost:8080"}, 303, &finding.Change{To: "resolved", By: "web"}},
+		{"acknowledge", "state=acknowledged&by=ada&note=looking", nil, 303, &finding.Change{Action: "acknowledge", To: "acknowledged", By: "ada", Note: "looking"}},
+		{"nobody", "state=resolved", []string{"Sec-Fetch-Site", "same-origin"}, 303, &finding.Change{Action: "resolve", To: "resolved", By: "web"}},
+		{"same origin", "state=resolved", []string{"Origin", "http://localhost:8080"}, 303, &finding.Change{Action: "resolve", To: "resolved", By: "web"}},
 		{"from another site", "state=resolved", []string{"Sec-Fetch-Site", "cross-site"}, 403, nil},
 		{"from another origin", "state=resolved", []string{"Origin", "http://evil.example"}, 403, nil},
 		{"no such state", "state=gone", nil, 400, nil},
@@ -63,7 +63,7 @@ func TestStateForm(t *testing.T) {
 				}
 				return
 			}
-			c.want.FindingID, c.want.Time = "0123456789abcdef01234567", noon
+			c.want.FindingID, c.want.Time, c.want.From = "0123456789abcdef01234567", noon, finding.Open
 			if diff := cmp.Diff([]finding.Change{*c.want}, store.log); diff != "" {
 				t.Error(diff)
 			}
@@ -90,8 +90,41 @@ func TestResolvedIsNotAcknowledged(t *testing.T) {
 	store := full()
 	store.findings[0].State = finding.Resolved
 	a := call(t, newServer(t, store), "POST", "/findings/0123456789abcdef01234567/state", "state=acknowledged", "Content-Type", form)
-	if a.StatusCode != 400 || len(store.log) > 0 {
+	if a.StatusCode != 409 || len(store.log) > 0 {
 		t.Errorf("%d, log %v", a.StatusCode, store.log)
+	}
+}
+
+func TestCommentAndAssignForms(t *testing.T) {
+	const page = "/findings/0123456789abcdef01234567"
+	store := full()
+	server := newServer(t, store)
+	for _, c := range []struct {
+		path, body string
+		status     int
+	}{
+		{"/comment", "note=hm&by=ada", 303},
+		{"/comment", "note=", 400},
+		{"/assign", "assignee=bob&by=ada&was=", 303},
+		{"/assign", "assignee=eve&by=ada&was=", 409}, // bob was assigned meanwhile
+		{"/assign", "assignee=&by=ada&was=bob", 303},
+		{"/assign", "assignee=" + strings.Repeat("a", 101), 400},
+	} {
+		if a := call(t, server, "POST", page+c.path, c.body, "Content-Type", form); a.StatusCode != c.status {
+			t.Errorf("%s %s: %d, want %d: %s", c.path, c.body, a.StatusCode, c.status, a.body)
+		}
+		if c.body == "assignee=bob&by=ada&was=" {
+			if a := call(t, server, "GET", page, ""); !strings.Contains(a.body, "assigned to <bdi>bob</bdi>") || !strings.Contains(a.body, `name="was" value="bob"`) {
+				t.Error("the page does not say whose the finding is")
+			}
+		}
+	}
+	var got []string
+	for _, c := range store.log {
+		got = append(got, string(c.Action)+" "+c.Assignee+" "+c.Note)
+	}
+	if diff := cmp.Diff([]string{"comment  hm", "assign bob ", "assign  "}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -1,11 +1,13 @@
 package web_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"auditor/event/history"
 	"auditor/event/proof"
 	"auditor/event/reject"
+	"auditor/event/silence"
 	"auditor/event/view"
 	"auditor/web"
 )
@@ -29,6 +32,7 @@ type fake struct {
 	findings []finding.Finding
 	filter   view.FindingFilter // the last asked for
 	log      []finding.Change
+	silences []silence.Silence
 	events   []event.Event
 	hits     []view.Hit
 	ledger   []view.Ledger
@@ -84,17 +88,68 @@ func (f *fake) FindingLog(ctx context.Context, id string) ([]finding.Change, err
 	return f.log, f.ask(ctx)
 }
 
-func (f *fake) SetFindingState(ctx context.Context, c finding.Change) error {
+func (f *fake) Act(ctx context.Context, a finding.Act) error {
 	err := f.ask(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range f.findings {
-		if f.findings[i].ID == c.FindingID && err == nil {
-			f.findings[i].State = c.To
-			f.log = append(f.log, c)
+		one := &f.findings[i]
+		if one.ID != a.FindingID || err != nil {
+			continue
+		}
+		entry, any, err := a.On(finding.Standing{State: one.State, Assignee: one.Assignee})
+		if err != nil {
+			return err
+		}
+		if any {
+			f.log = append(f.log, entry)
+		}
+		if one.State = entry.To; a.Action == finding.Assign {
+			one.Assignee = a.Assignee
 		}
 	}
 	return err
+}
+
+func (f *fake) Silences(ctx context.Context, _ []silence.State, _ int) ([]silence.Silence, error) {
+	return f.silences, f.ask(ctx)
+}
+
+func (f *fake) Silence(ctx context.Context, id string) (silence.Silence, error) {
+	err := f.ask(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, one := range f.silences {
+		if one.ID == id {
+			return one, err
+		}
+	}
+	return silence.Silence{}, cmp.Or(err, view.ErrNotFound)
+}
+
+func (f *fake) AddSilence(ctx context.Context, one silence.Silence) (silence.Silence, error) {
+	err := f.ask(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if one.ID = "s" + strconv.Itoa(len(f.silences)+1); err == nil {
+		f.silences = append(f.silences, one)
+	}
+	return one, err
+}
+
+func (f *fake) EndSilence(ctx context.Context, id string, at time.Time, by, note, _ string) (silence.Silence, error) {
+	if _, err := f.Silence(ctx, id); err != nil {
+		return silence.Silence{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.silences {
+		if one := &f.silences[i]; one.ID == id {
+			one.EndedAt, one.EndedBy, one.EndedNote = at, by, note
+			return *one, nil
+		}
+	}
+	return silence.Silence{}, nil
 }
 
 func (f *fake) FindingValues(ctx context.Context) (view.FindingValues, error) {
@@ -121,7 +176,7 @@ func (f *fake) FindingCounts(ctx context.Context) ([]view.FindingCount, error) {
 	err := f.ask(ctx)
 	var counts []view.FindingCount
 	for _, one := range f.findings {
-		counts = append(counts, view.FindingCount{Rule: one.Rule, Severity: one.Severity, State: one.State, Count: 1, Oldest: one.FirstSeen})
+		counts = append(counts, view.FindingCount{Rule: one.Rule, Severity: one.Severity, State: one.State, Silenced: one.Silenced != nil, Count: 1, Oldest: one.FirstSeen})
 	}
 	return counts, err
 }

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"auditor/event"
 	"auditor/event/finding"
@@ -37,8 +36,9 @@ type findingView struct {
 	Facts       []fact
 	Log         []logRow
 	Moves       []move
-	Error       string // why the last change of state was refused
-	Note, By    string // what was typed then
+	Assignee    string
+	Silenced    phrase // until when it is silenced; empty: it is not
+	Silence     string // address of the form that silences it
 	History     *historyView
 	HistoryNote string // why there is no history
 	API         string
@@ -91,10 +91,14 @@ func (s *Server) findingView(ctx context.Context, f finding.Finding) (*findingVi
 		ID: f.ID, Glyph: glyphOf(f), Title: f.Title, State: string(f.State), Severity: string(f.Severity),
 		Rule:        phrase{Text: ruleName(f.Rule), Href: findingsHref("rule", f.Rule)},
 		Explanation: f.Explanation, Remedy: remedies(f.Remedy), Facts: s.facts(f), Moves: moves[f.State],
+		Assignee: f.Assignee, Silence: silenceHref(f),
 		API: "/api/v1/findings/" + url.PathEscape(f.ID),
 	}
 	if f.Cause != "" {
 		v.Cause = causeName(f.Cause)
+	}
+	if f.Silenced != nil {
+		v.Silenced = phrase{Text: "silenced until " + s.clock(f.Silenced.Until), Href: "/silences#" + url.PathEscape(f.Silenced.ID)}
 	}
 	for _, change := range log {
 		v.Log = append(v.Log, s.logRow(change))
@@ -245,49 +249,13 @@ func fieldItems(value any) []phrase {
 	return []phrase{{Text: string(text)}}
 }
 
-// Bounds of what a person may write beside a change of state.
-const (
-	longestBy   = 100
-	longestNote = 2000
-)
-
-// changeOf checks a change of state that was asked for.
-func (s *Server) changeOf(id, state, by, note string) (finding.Change, error) {
-	if !slices.Contains(finding.States, finding.State(state)) {
-		return finding.Change{}, badRequest(fmt.Sprintf("state: must be open, acknowledged or resolved, got %q", state))
-	}
-	by, note, err := whoAndWhy(by, note, "web")
-	if err != nil {
-		return finding.Change{}, err
-	}
-	return finding.Change{FindingID: id, Time: s.now().UTC(), To: finding.State(state), By: by, Note: note}, nil
-}
-
 // whoAndWhy checks what a person wrote beside a change: who, otherwise named by the way that the change came, and why.
 func whoAndWhy(by, note, otherwise string) (string, string, error) {
 	by, note = strings.TrimSpace(by), strings.TrimSpace(note)
-	switch {
-	case len(by) > longestBy || !utf8.ValidString(by):
-		return "", "", badRequest(fmt.Sprintf("by: must be at most %d bytes of UTF-8", longestBy))
-	case len(note) > longestNote || !utf8.ValidString(note):
-		return "", "", badRequest(fmt.Sprintf("note: must be at most %d bytes of UTF-8", longestNote))
+	if err := finding.Words(by, note, ""); err != nil {
+		return "", "", invalid(err)
 	}
 	return cmp.Or(by, otherwise), note, nil
-}
-
-// postState takes the form on a finding's page.
-func (s *Server) postState(c echo.Context) error {
-	if err := parsed(c); err != nil {
-		return err
-	}
-	change, err := s.changeOf(c.Param("id"), c.FormValue("state"), c.FormValue("by"), c.FormValue("note"))
-	if err != nil {
-		return err
-	}
-	if err := s.setState(c, change); err != nil {
-		return err
-	}
-	return c.Redirect(http.StatusSeeOther, "/findings/"+url.PathEscape(change.FindingID))
 }
 
 // parsed reads a form, so that one which is too large or broken is refused and not taken for an empty one.
@@ -298,22 +266,4 @@ func parsed(c echo.Context) error {
 		return badRequest("form: " + err.Error())
 	}
 	return err
-}
-
-func (s *Server) setState(c echo.Context, change finding.Change) error {
-	ctx, cancel := context.WithTimeout(c.Request().Context(), s.config.QueryTimeout)
-	defer cancel()
-	f, err := s.store.Finding(ctx, change.FindingID)
-	if err != nil {
-		return err
-	}
-	if f.State == finding.Resolved && change.To == finding.Acknowledged {
-		return badRequest("state: a resolved finding has to be opened again before it can be acknowledged")
-	}
-	if err := s.store.SetFindingState(ctx, change); err != nil {
-		return err
-	}
-	s.cache.forget()
-	s.log.Info("finding changed", "finding", change.FindingID, "state", change.To)
-	return nil
 }

@@ -23,13 +23,13 @@ type findingRow struct {
 	Task      string
 	Namespace string
 	Cause     string
-	State     string
+	State     string // what sets it apart: its state, where that is not open; that it is silenced; whose it is
 	Seen      when
 }
 
 func (s *Server) findingRow(f finding.Finding) findingRow {
 	row := findingRow{
-		ID: f.ID, Glyph: glyphOf(f), Title: f.Title, Task: f.Task, Namespace: f.Namespace, State: string(f.State),
+		ID: f.ID, Glyph: glyphOf(f), Title: f.Title, Task: f.Task, Namespace: f.Namespace, State: standing(f),
 		Seen: s.when(f.LastSeen), Key: f.BusinessKey, KeyHref: keyHref(f.Namespace, f.BusinessKey),
 	}
 	if f.Cause != "" {
@@ -42,6 +42,21 @@ func (s *Server) findingRow(f finding.Finding) findingRow {
 		row.Key, row.KeyHref = f.TaskIDs[0], taskHref(f.TaskIDs[0])
 	}
 	return row
+}
+
+// standing says what sets a finding apart in a list.
+func standing(f finding.Finding) string {
+	var parts []string
+	if f.State != finding.Open {
+		parts = append(parts, string(f.State))
+	}
+	if f.Silenced != nil {
+		parts = append(parts, "silenced")
+	}
+	if f.Assignee != "" {
+		parts = append(parts, visible(f.Assignee))
+	}
+	return strings.Join(parts, " · ")
 }
 
 func (s *Server) findingRows(findings []finding.Finding) []findingRow {
@@ -86,6 +101,7 @@ type findingsView struct {
 	First    string // address of the first page; empty on it
 	Empty    string
 	API      string // the same list for machines
+	Silent   phrase // how many are left out for being silenced
 }
 
 // choice is one filter with its values.
@@ -105,6 +121,18 @@ var stateChoices = []option{
 	{Value: "resolved", Text: "resolved"}, {Value: "any", Text: "any"},
 }
 
+// silencedChoices are the values of the filter by silences. The first is the default.
+var silencedChoices = []option{{Value: "", Text: "no"}, {Value: "yes", Text: "silenced"}, {Value: "any", Text: "any"}}
+
+// chosen gives choices with the one that is set marked.
+func chosen(choices []option, value string) []option {
+	choices = slices.Clone(choices)
+	for i := range choices {
+		choices[i].Chosen = value != "" && choices[i].Value == value
+	}
+	return choices
+}
+
 var orderText = map[view.Order]string{
 	view.BySeverity: "gravest first", view.ByRecent: "last seen first", view.ByOldest: "oldest first", view.ByEffects: "most repeated first",
 }
@@ -114,7 +142,7 @@ func (s *Server) filterOf(q url.Values, defaultState string) (view.FindingFilter
 	f := view.FindingFilter{
 		Rule: q.Get("rule"), Severity: finding.Severity(q.Get("severity")), Cause: q.Get("cause"), Task: q.Get("task"),
 		BusinessKey: q.Get("business_key"), Text: strings.TrimSpace(q.Get("q")), Order: view.Order(q.Get("sort")),
-		Limit: s.config.PageSize, Cursor: q.Get("cursor"),
+		Limit: s.config.PageSize, Cursor: q.Get("cursor"), Assignee: q.Get("assignee"), Silence: q.Get("silence"),
 	}
 	if q.Has("namespace") {
 		f.Namespace = new(q.Get("namespace"))
@@ -131,6 +159,10 @@ func (s *Server) filterOf(q url.Values, defaultState string) (view.FindingFilter
 			f.States = append(f.States, finding.State(one))
 		}
 	}
+	var err error
+	if f.Silenced, err = silencedOf(q); err != nil {
+		return f, err
+	}
 	severities := []finding.Severity{"", finding.Critical, finding.Warning, finding.Info}
 	if !slices.Contains(severities, f.Severity) {
 		return f, badRequest(fmt.Sprintf("severity: must be critical, warning or info, got %q", f.Severity))
@@ -146,6 +178,20 @@ func (s *Server) filterOf(q url.Values, defaultState string) (view.FindingFilter
 		f.Since = at
 	}
 	return f, nil
+}
+
+// silencedOf reads whether findings that are silenced are wanted: not, unless they are asked for.
+func silencedOf(q url.Values) (*bool, error) {
+	switch text := q.Get("silenced"); {
+	case text == "any", text == "" && q.Get("silence") != "":
+		return nil, nil
+	case text == "yes":
+		return new(true), nil
+	case text == "no", text == "":
+		return new(false), nil
+	default:
+		return nil, badRequest(fmt.Sprintf("silenced: must be no, yes or any, got %q", text))
+	}
 }
 
 // momentOf reads a moment: RFC 3339, or a length of time before now.
@@ -175,6 +221,9 @@ func (s *Server) findingsPage(ctx context.Context, r request) (document, error) 
 	v := findingsView{
 		Sentence: findingsSentence(page, filter), Text: filter.Text, Rows: s.findingRows(page.Items),
 		Filters: filters(r.query, values), Hidden: hiddenFilters(r.query), Set: setFilters(r.query), API: "/api/v1" + r.path,
+	}
+	if _, silenced, err := s.alarms(ctx); err == nil && silenced > 0 && filter.Silenced != nil && !*filter.Silenced {
+		v.Silent = phrase{Text: plural(silenced, "silenced finding"), Href: findingsHref("silenced", "yes")}
 	}
 	if page.NextCursor != "" {
 		v.More = with(r.query, "/findings", "cursor", page.NextCursor)
@@ -229,10 +278,7 @@ func filters(q url.Values, values view.FindingValues) []choice {
 	for _, o := range view.Orders {
 		orders = append(orders, option{Value: string(o), Text: orderText[o], Chosen: q.Get("sort") == string(o)})
 	}
-	states := slices.Clone(stateChoices)
-	for i := range states {
-		states[i].Chosen = q.Get("state") == states[i].Value
-	}
+	states := chosen(stateChoices, q.Get("state"))
 	list := []choice{
 		{Name: "rule", Label: "Rule", Values: options(q.Get("rule"), values.Rules, ruleName)},
 		{Name: "state", Label: "State", Values: states},
@@ -249,6 +295,10 @@ func filters(q url.Values, values view.FindingValues) []choice {
 		}
 		list = append(list, choice{Name: "namespace", Label: "Namespace", Values: options(q.Get("namespace"), values.Namespaces, named)})
 	}
+	if len(values.Assignees) > 0 || q.Has("assignee") {
+		list = append(list, choice{Name: "assignee", Label: "Assigned to", Values: options(q.Get("assignee"), values.Assignees, visible)})
+	}
+	list = append(list, choice{Name: "silenced", Label: "Silenced", Values: chosen(silencedChoices, q.Get("silenced"))})
 	return append(list, choice{Name: "sort", Label: "Order", Values: orders})
 }
 
@@ -269,7 +319,7 @@ func options(chosen string, values []string, name func(string) string) []option 
 // hiddenFilters are those that the form has no field for.
 func hiddenFilters(q url.Values) [][2]string {
 	var kept [][2]string
-	for _, name := range []string{"business_key", "since"} {
+	for _, name := range []string{"business_key", "since", "silence"} {
 		if v := q.Get(name); v != "" {
 			kept = append(kept, [2]string{name, v})
 		}
@@ -279,7 +329,7 @@ func hiddenFilters(q url.Values) [][2]string {
 
 func setFilters(q url.Values) []phrase {
 	var set []phrase
-	for _, name := range []string{"rule", "state", "severity", "cause", "namespace", "task", "business_key", "since", "q"} {
+	for _, name := range []string{"rule", "state", "severity", "cause", "namespace", "task", "business_key", "assignee", "silenced", "silence", "since", "q"} {
 		v := q.Get(name)
 		switch {
 		case v == "" || name == "state" && v == "live":
@@ -290,6 +340,12 @@ func setFilters(q url.Values) []phrase {
 			v = causeName(v)
 		case name == "since":
 			v = "seen in the last " + v
+		case name == "assignee":
+			v = "assigned to " + v
+		case name == "silenced":
+			v = map[string]string{"yes": "silenced", "any": "silenced or not"}[v]
+		case name == "silence":
+			v = "silenced by " + v
 		}
 		set = append(set, phrase{Text: visible(v), Href: with(q, "/findings", name, "")})
 	}

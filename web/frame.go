@@ -84,8 +84,21 @@ func (s *Server) findingCounts(ctx context.Context) ([]view.FindingCount, error)
 	return ask(ctx, s.cache, "counts", shared, s.store.FindingCounts)
 }
 
+// alarms counts the findings that no silence keeps silent, and how many unresolved ones one does.
+func (s *Server) alarms(ctx context.Context) (counts []view.FindingCount, silenced int, err error) {
+	all, err := s.findingCounts(ctx)
+	for _, n := range all {
+		if n.Silenced {
+			silenced += n.Count
+		} else {
+			counts = append(counts, n)
+		}
+	}
+	return counts, silenced, err
+}
+
 func (s *Server) openFindings(ctx context.Context) (count int, bad bool) {
-	counts, err := s.findingCounts(ctx)
+	counts, _, err := s.alarms(ctx)
 	if err != nil {
 		return 0, false // the page itself, or the evidence line, says that the store is away
 	}

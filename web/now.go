@@ -74,7 +74,8 @@ type changeRow struct {
 // facts are what the first page is drawn from.
 type facts struct {
 	window   window
-	counts   []view.FindingCount
+	counts   []view.FindingCount // of those that alarm
+	silenced int                 // unresolved findings that do not
 	extra    []view.ExtraEffects
 	activity []view.Activity // of the window and of the one before it
 	open     view.FindingPage
@@ -128,11 +129,11 @@ func (s *Server) nowFacts(ctx context.Context, name string) (facts, error) {
 		}
 		return err
 	})
-	group.Go(func() (err error) { f.counts, err = s.findingCounts(ctx); return err })
+	group.Go(func() (err error) { f.counts, f.silenced, err = s.alarms(ctx); return err })
 	group.Go(func() (err error) { f.changes, err = s.store.Changes(ctx, mostChanges); return err })
 	group.Go(func() (err error) {
 		live := []finding.State{finding.Open, finding.Acknowledged}
-		f.open, err = s.store.Findings(ctx, view.FindingFilter{States: live, Order: view.BySeverity, Limit: mostOnNow})
+		f.open, err = s.store.Findings(ctx, view.FindingFilter{States: live, Silenced: new(false), Order: view.BySeverity, Limit: mostOnNow})
 		return err
 	})
 	return f, group.Wait()
@@ -164,7 +165,7 @@ func (s *Server) nowSentence(f facts) []phrase {
 		out = append(out, phrase{Text: "Nothing was done twice in " + f.window.words + "."})
 	} else {
 		out = append(out, phrase{Text: plural(extra, "effect") + " beyond the first", Tone: "bad",
-			Href: findingsHref("rule", ruleRepeated, "state", "any", "severity", "critical", "since", f.window.name)},
+			Href: findingsHref("rule", ruleRepeated, "state", "any", "severity", "critical", "silenced", "any", "since", f.window.name)},
 			phrase{Text: " in " + f.window.words + ": " + topTasks(byTask, 2) + "."})
 	}
 	open, oldest := 0, time.Time{}
@@ -177,10 +178,15 @@ func (s *Server) nowSentence(f facts) []phrase {
 		}
 	}
 	if open == 0 {
-		return append(out, phrase{Text: " No open findings."})
+		out = append(out, phrase{Text: " No open findings."})
+	} else {
+		out = append(out, phrase{Text: " "}, phrase{Text: plural(open, "open finding"), Href: findingsHref("state", "open")},
+			phrase{Text: ", the oldest " + s.when(oldest).Ago + "."})
 	}
-	return append(out, phrase{Text: " "}, phrase{Text: plural(open, "open finding"), Href: findingsHref("state", "open")},
-		phrase{Text: ", the oldest " + s.when(oldest).Ago + "."})
+	if f.silenced > 0 {
+		out = append(out, phrase{Text: " "}, phrase{Text: number(f.silenced) + " silenced", Href: findingsHref("silenced", "yes")}, phrase{Text: "."})
+	}
+	return out
 }
 
 // ruleRows count the live findings of each rule by severity, the gravest rule first.
@@ -227,12 +233,17 @@ func (s *Server) ruleRows(counts []view.FindingCount) []ruleRow {
 	return rows
 }
 
+// changeWord says what was done to a finding.
 func changeWord(c finding.Change) string {
-	switch {
-	case c.From == "":
+	switch what := c.What(); {
+	case what == finding.Assign && c.Assignee != "":
+		return "assigned to " + visible(c.Assignee)
+	case what == finding.Assign:
+		return "assigned to nobody"
+	case what == finding.Found:
 		return "found"
 	case c.From == c.To:
-		return "note"
+		return "comment"
 	case c.To == finding.Open:
 		return "reopened"
 	}

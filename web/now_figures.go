@@ -81,7 +81,7 @@ func (s *Server) effectsFigure(f facts) figure {
 		guarded += e.Guarded
 	}
 	total, byTask := sumExtra(f.extra)
-	href := findingsHref("rule", ruleRepeated, "state", "any", "since", f.window.name)
+	href := findingsHref("rule", ruleRepeated, "state", "any", "silenced", "any", "since", f.window.name)
 	fig := figure{Name: "effects beyond the first", Href: href, Spark: sparkline(values, "bad", "effects beyond the first, "+f.window.words)}
 	tone := ""
 	if total > 0 {
@@ -93,7 +93,7 @@ func (s *Server) effectsFigure(f facts) figure {
 			break
 		}
 		fig.Says = append(fig.Says, phrase{Text: visible(t.name) + " " + number(t.count),
-			Href: findingsHref("rule", ruleRepeated, "state", "any", "since", f.window.name, "task", t.name)})
+			Href: findingsHref("rule", ruleRepeated, "state", "any", "silenced", "any", "since", f.window.name, "task", t.name)})
 	}
 	if guarded > 0 {
 		fig.Says = append(fig.Says, phrase{Text: number(guarded) + " under one idempotency key", Href: href + "&severity=warning", Tone: "warn"})

@@ -9,12 +9,14 @@ import (
 	"auditor/event/history"
 	"auditor/event/proof"
 	"auditor/event/reject"
+	"auditor/event/silence"
 	"auditor/event/view"
 )
 
 // Store is all that the pages and the API read and change.
 type Store interface {
 	Findings
+	Silences
 	Histories
 	Figures
 	Rejects
@@ -26,13 +28,26 @@ type Findings interface {
 	Findings(ctx context.Context, filter view.FindingFilter) (view.FindingPage, error)
 	// Finding gives one finding, or view.ErrNotFound.
 	Finding(ctx context.Context, id string) (finding.Finding, error)
-	// FindingLog gives the changes of a finding's state, the oldest first.
+	// FindingLog gives what was done to a finding, the oldest first.
 	FindingLog(ctx context.Context, id string) ([]finding.Change, error)
-	// SetFindingState moves a finding to change.To and logs it, or gives view.ErrNotFound. Where the finding is in that
-	// state anyhow, only a note is logged, if there is one.
-	SetFindingState(ctx context.Context, change finding.Change) error
+	// Act does to a finding what somebody asks for, and logs it; the same again changes nothing. An error is
+	// view.ErrNotFound, or a finding.Refusal where it cannot be done as the finding stands.
+	Act(ctx context.Context, a finding.Act) error
 	// FindingValues gives what the filters can be set to.
 	FindingValues(ctx context.Context) (view.FindingValues, error)
+}
+
+// Silences holds what keeps findings silent.
+type Silences interface {
+	// Silences lists those in some states, or all: the active ones first, then the one that was over last.
+	Silences(ctx context.Context, states []silence.State, limit int) ([]silence.Silence, error)
+	// Silence gives one silence, or view.ErrNotFound.
+	Silence(ctx context.Context, id string) (silence.Silence, error)
+	// AddSilence makes one, and gives it as it is in the store; the same request again gives the same silence. An error may
+	// be a finding.Refusal.
+	AddSilence(ctx context.Context, one silence.Silence) (silence.Silence, error)
+	// EndSilence ends one before its time, and gives it as it is then, or view.ErrNotFound. One that is over stays as it is.
+	EndSilence(ctx context.Context, id string, at time.Time, by, note, request string) (silence.Silence, error)
 }
 
 // Histories holds the events of each key and task.

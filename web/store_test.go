@@ -122,7 +122,7 @@ func testFilters(t *testing.T, pages *queries.Pages, s *seeded) {
 		}
 	}
 	values, err := pages.FindingValues(t.Context())
-	want := view.FindingValues{Rules: []string{"repeated_effect", "retry_storm", "stuck_pending"}, Namespaces: []string{""},
+	want := view.FindingValues{Rules: []string{"repeated_effect", "retry_storm", "stuck_pending"}, Namespaces: []string{""}, Assignees: []string{},
 		Causes: []string{"published_twice", "redelivered_after_success", "redelivered_while_running", "worker_lost"},
 		Tasks:  []string{"cart.check_out", "crm.notify", "legacy.import", "mail.send_batch", "mail.send_receipt", "order.settle", "report.build", "search.index"}}
 	if diff := cmp.Diff(want, values); diff != "" || err != nil {
@@ -132,18 +132,18 @@ func testFilters(t *testing.T, pages *queries.Pages, s *seeded) {
 
 func testState(t *testing.T, pages *queries.Pages, s *seeded) {
 	f := all(t, pages, view.FindingFilter{BusinessKey: "settle_order:77"})[0]
-	move := func(to finding.State, note string) {
+	do := func(action finding.Action, note string) {
 		t.Helper()
-		if err := pages.SetFindingState(t.Context(), finding.Change{FindingID: f.ID, Time: time.Now(), To: to, By: "ada", Note: note}); err != nil {
+		if err := pages.Act(t.Context(), finding.Act{FindingID: f.ID, Time: time.Now(), Action: action, By: "ada", Note: note}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	move(finding.Acknowledged, "")
-	move(finding.Acknowledged, "") // says nothing new
-	move(finding.Acknowledged, "'quoted' \\ \x00")
-	move(finding.Resolved, "done")
+	do(finding.Acknowledge, "")
+	do(finding.Acknowledge, "") // says nothing new
+	do(finding.Acknowledge, "'quoted' \\ \x00")
+	do(finding.Resolve, "done")
 	s.judge(t, s.queries) // the rules look again, and leave what a person decided
-	move(finding.Open, "")
+	do(finding.Reopen, "")
 	log, err := pages.FindingLog(t.Context(), f.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func testState(t *testing.T, pages *queries.Pages, s *seeded) {
 	if err != nil || len(changes) != 2 || changes[0].To != finding.Open || changes[1].Note != "done" || changes[0].Title != f.Title {
 		t.Errorf("%+v, %v", changes, err)
 	}
-	if err := pages.SetFindingState(t.Context(), finding.Change{FindingID: "unknown", To: finding.Open}); err == nil {
+	if err := pages.Act(t.Context(), finding.Act{FindingID: "unknown", Action: finding.Reopen}); err == nil {
 		t.Error("an unknown finding can be changed")
 	}
 }

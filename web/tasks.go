@@ -38,7 +38,7 @@ func (s *Server) tasksPage(ctx context.Context, _ request) (document, error) {
 	if err != nil {
 		return document{}, err
 	}
-	live, err := s.store.Findings(ctx, view.FindingFilter{States: []finding.State{finding.Open, finding.Acknowledged}, Limit: 500})
+	live, err := s.store.Findings(ctx, view.FindingFilter{States: []finding.State{finding.Open, finding.Acknowledged}, Silenced: new(false), Limit: 500})
 	if err != nil {
 		return document{}, err
 	}

@@ -115,8 +115,8 @@ func useState(t *testing.T, b *browser, s *site) {
 	b.run(t, chromedp.Navigate(s.url+"/"))
 	count := `document.querySelector(".rail .count")?.textContent`
 	b.until(t, count+` === "10"`)
-	change := finding.Change{FindingID: f.ID, Time: time.Now(), To: finding.Open, By: "another tab"}
-	if err := s.store.Pages().SetFindingState(t.Context(), change); err != nil {
+	change := finding.Act{FindingID: f.ID, Time: time.Now(), Action: finding.Reopen, By: "another tab"}
+	if err := s.store.Act(t.Context(), change); err != nil {
 		t.Fatal(err)
 	}
 	b.until(t, count+` === "11" && document.querySelector(".changes").textContent.includes("another tab")`)

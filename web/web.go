@@ -2,8 +2,8 @@
 //
 // Pages are rendered on the server and complete without scripts; a small module in the browser asks for the same page
 // again every few seconds and mends what changed. What is read from the store is shared for a second between all who
-// ask for the same, so that many open tabs cost the store no more than one. Nothing here writes but the change of a
-// finding's state, and what people do with rejects.
+// ask for the same, so that many open tabs cost the store no more than one. Nothing here writes but what people do with
+// findings, silences and rejects.
 //
 // A Server is safe for concurrent use. It listens on nothing itself: the caller serves Handler, and calls Close after
 // its HTTP server has stopped.
@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"time"
 
+	"auditor/event/finding"
 	"auditor/event/view"
 
 	"github.com/labstack/echo/v4"
@@ -117,6 +118,12 @@ func (s *Server) routes() *echo.Echo {
 	e.Match(read, "/findings", s.page(s.findingsPage))
 	e.Match(read, "/findings/:id", s.page(s.findingPage))
 	e.POST("/findings/:id/state", s.postState)
+	e.POST("/findings/:id/comment", s.postComment)
+	e.POST("/findings/:id/assign", s.postAssign)
+	e.Match(read, "/silences", s.page(s.silencesPage))
+	e.POST("/silences", s.postSilence)
+	e.Match(read, "/silences/new", s.page(s.newSilencePage))
+	e.POST("/silences/:id/end", s.postEndSilence)
 	e.Match(read, "/keys", s.page(s.keyPage))
 	e.Match(read, "/tasks", s.page(s.tasksPage))
 	e.Match(read, "/tasks/id", s.page(s.taskIDPage))
@@ -134,7 +141,15 @@ func (s *Server) routes() *echo.Echo {
 	api := e.Group("/api/v1")
 	api.Match(read, "/findings", s.apiFindings)
 	api.Match(read, "/findings/:id", s.apiFinding)
+	api.Match(read, "/findings/:id/log", s.apiLog)
 	api.POST("/findings/:id/state", s.apiState)
+	for _, action := range finding.Actions {
+		api.POST("/findings/:id/"+string(action), s.apiAct(action))
+	}
+	api.Match(read, "/silences", s.apiSilences)
+	api.POST("/silences", s.apiAddSilence)
+	api.Match(read, "/silences/:id", s.apiSilence)
+	api.POST("/silences/:id/end", s.apiEndSilence)
 	api.Match(read, "/keys", s.apiKey)
 	api.Match(read, "/events", s.apiEvents)
 	api.Match(read, "/rejects", s.apiRejects)

@@ -61,6 +61,9 @@ func glyphOf(f finding.Finding) glyph {
 	if g.Text == "" {
 		g.Text = plain(f.Rule)
 	}
+	if f.Silenced != nil {
+		g.Tone = "quiet"
+	}
 	if f.Rule == ruleRepeated && f.Effects > 1 {
 		g.Text = fmt.Sprintf("×%d", f.Effects)
 	}

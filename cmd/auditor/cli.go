@@ -22,6 +22,8 @@ type cli struct {
 	Evaluate evaluateCommand `cmd:"" help:"Judge event files, with nothing else running."`
 	Replay   replayCommand   `cmd:"" help:"Judge a window of the past again: what would have been found, or by another configuration."`
 	Review   reviewCommand   `cmd:"" help:"Review tasks as before production: keys, retries, time-outs, effects."`
+	Findings findingsCommand `cmd:"" help:"See what was found, and say what becomes of it."`
+	Silence  silenceCommand  `cmd:"" help:"Keep findings silent for a while."`
 	Rejects  rejectsCommand  `cmd:"" help:"See to the records that could not be read as events."`
 	Verify   verifyCommand   `cmd:"" help:"Compare Kafka, the ledger and the tables: is every event stored once?"`
 	Config   configCommand   `cmd:"" help:"Check or print the configuration."`

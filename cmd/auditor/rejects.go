@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -197,7 +196,7 @@ type rejectsBy struct {
 
 // check gives the name and the note.
 func (r rejectsBy) check(env *environment) (by, note string, err error) {
-	by = cmp.Or(r.By, env.getenv("USER"), env.getenv("LOGNAME"), "cli")
+	by = caller(env, r.By)
 	switch {
 	case len(by) > reject.LongestBy:
 		err = usageError{fmt.Errorf("--by: must have at most %d bytes", reject.LongestBy)}

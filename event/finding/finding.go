@@ -113,6 +113,21 @@ func (c Change) What() Action {
 	return Resolve
 }
 
+// MarshalJSON writes the entry as machines see it.
+func (c Change) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Time     time.Time `json:"time"`
+		Action   Action    `json:"action"`
+		From     State     `json:"from"`
+		To       State     `json:"to"`
+		Assignee string    `json:"assignee,omitempty"`
+		By       string    `json:"by"`
+		Note     string    `json:"note"`
+		Request  string    `json:"request,omitempty"`
+		Incident string    `json:"incident,omitempty"`
+	}{c.Time, c.What(), c.From, c.To, c.Assignee, c.By, c.Note, c.Request, c.Through})
+}
+
 // ID derives a finding's id from what the trouble is about: rule, namespace, task or effect, and key (for a
 // population: the window it began in).
 func ID(rule, namespace, about, key string) string {

@@ -69,6 +69,29 @@ const (
 // States lists them.
 var States = []State{Active, Expired, Ended}
 
+// ParseStates reads states, separated by commas.
+func ParseStates(text string) ([]State, error) {
+	var states []State
+	for one := range strings.SplitSeq(text, ",") {
+		if !slices.Contains(States, State(one)) {
+			return nil, fmt.Errorf("state: must be active, expired, ended or any, got %q", one)
+		}
+		states = append(states, State(one))
+	}
+	return states, nil
+}
+
+// ParseUntil reads when a silence that begins now is to end: a time, or a length of time.
+func ParseUntil(text string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return now.Add(d), nil
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t.UTC(), nil
+	}
+	return time.Time{}, fmt.Errorf("until: must be a time such as 2026-01-31T14:00:00Z, or a length of time from now such as 8h, got %q", text)
+}
+
 // Silence keeps the findings that fit it silent for a while.
 type Silence struct {
 	ID string
