@@ -23,7 +23,9 @@ ALTER TABLE auditor.finding_log_local ON CLUSTER 'main' MODIFY SETTING replicate
 
 -- How each finding stands: its state is that of the last entry which changed it, save that an acknowledgement counts for an
 -- open finding only. So one that crosses a resolution, neither knowing of the other, does not bring the finding back.
-CREATE OR REPLACE VIEW auditor.finding_states ON CLUSTER 'main' AS
+DROP VIEW IF EXISTS auditor.finding_states ON CLUSTER 'main' SYNC;
+
+CREATE VIEW IF NOT EXISTS auditor.finding_states ON CLUSTER 'main' AS
 SELECT
     finding_id,
     argMaxIf(to_state, (time, to_state), from_state != to_state AND to_state != 'acknowledged') AS decided,
@@ -37,7 +39,9 @@ FROM auditor.finding_log
 GROUP BY finding_id;
 
 -- Each finding once, as it is now.
-CREATE OR REPLACE VIEW auditor.findings ON CLUSTER 'main' AS
+DROP VIEW IF EXISTS auditor.findings ON CLUSTER 'main' SYNC;
+
+CREATE VIEW IF NOT EXISTS auditor.findings ON CLUSTER 'main' AS
 SELECT
     v.id AS id,
     v.rule AS rule,
