@@ -31,8 +31,8 @@ func act(id string, action finding.Action, by, note string) finding.Act {
 	return finding.Act{FindingID: id, Action: action, By: by, Note: note, Time: noon.Add(time.Hour)}
 }
 
-// told is the log of a finding, from its second entry on, in words.
-func told(t *testing.T, s *Store, id string) []string {
+// logOf is the log of a finding, from its second entry on, in words.
+func logOf(t *testing.T, s *Store, id string) []string {
 	t.Helper()
 	log, err := s.Pages().FindingLog(t.Context(), id)
 	if err != nil {
@@ -111,7 +111,7 @@ func TestActs(t *testing.T) {
 			if err != nil || f.State != c.state || f.Assignee != c.assignee {
 				t.Errorf("it is %s and %q's, want %s and %q's; %v", f.State, f.Assignee, c.state, c.assignee, err)
 			}
-			if diff := gocmp.Diff(c.log, told(t, s, id)); diff != "" {
+			if diff := gocmp.Diff(c.log, logOf(t, s, id)); diff != "" {
 				t.Errorf("log, want (-), got (+):\n%s", diff)
 			}
 		})
@@ -136,7 +136,7 @@ func TestActsThatCannotBe(t *testing.T) {
 	if err := s.Act(t.Context(), act("gone", finding.Resolve, "ada", "")); !errors.Is(err, view.ErrNotFound) {
 		t.Errorf("a finding that is not there: %v", err)
 	}
-	if log := told(t, s, id); len(log) > 0 {
+	if log := logOf(t, s, id); len(log) > 0 {
 		t.Errorf("logged %v", log)
 	}
 }
@@ -214,7 +214,7 @@ func TestActOnAnIncidentIsDoneToItsMembers(t *testing.T) {
 		other: {},
 	}
 	for id, log := range want {
-		if diff := gocmp.Diff(log, told(t, s, id)); diff != "" {
+		if diff := gocmp.Diff(log, logOf(t, s, id)); diff != "" {
 			t.Errorf("log of %s, want (-), got (+):\n%s", id, diff)
 		}
 	}
@@ -226,7 +226,7 @@ func TestActOnAnIncidentIsDoneToItsMembers(t *testing.T) {
 	if err := s.Act(t.Context(), act(incident, finding.Acknowledge, "ada", "")); err != nil {
 		t.Fatal(err)
 	}
-	if diff := gocmp.Diff([]string{"acknowledge open>acknowledged ada  with incident incident"}, told(t, s, late)); diff != "" {
+	if diff := gocmp.Diff([]string{"acknowledge open>acknowledged ada  with incident incident"}, logOf(t, s, late)); diff != "" {
 		t.Error(diff)
 	}
 }
