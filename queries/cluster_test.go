@@ -139,6 +139,12 @@ func everyday(t testing.TB, s *Store) {
 				e.BusinessKey = ""
 			case task%7 == 0 && e.Type == event.Received:
 				e.BusinessKey = ""
+			case task%11 == 0 && e.Type == event.Succeeded:
+				e.BusinessKey = "k0"
+			}
+			e.Emitter, e.Seq = e.Worker, int64(i*size+j)
+			if e.Type == event.Retried {
+				e.Error = &event.Error{Type: "ConnectionError", Permanent: task%2 == 0}
 			}
 			if e.Type == event.Retried || j%len(types) == 4 {
 				e.Retries, e.RetryIn = 1, 1
@@ -170,9 +176,10 @@ func everyday(t testing.TB, s *Store) {
 	cursor := event.Cursor{{Topic: "task-events"}: 200, {Topic: "task-events", Partition: 1}: 100}
 	for i := range 30 {
 		f := finding.Finding{ID: fmt.Sprint("f", i), Rule: "repeated_effect", Severity: "critical", Task: "shop.settle", BusinessKey: fmt.Sprint("k", i),
-			Effects: 2, FirstSeen: noon, LastSeen: noon.Add(time.Duration(i) * time.Minute), Title: "t", UpdatedAt: noon}
+			Effects: 2, FirstSeen: noon, LastSeen: noon.Add(time.Duration(i) * time.Minute), Title: "t", UpdatedAt: noon,
+			Fields: map[string]any{"root": map[string]any{"kind": "redelivery", "at": noon}}}
 		if i%7 == 0 {
-			f.Fields = map[string]any{"incident": "f4"}
+			f.Fields["incident"] = "f4"
 		}
 		found = append(found, f)
 		changes = append(changes, finding.Change{FindingID: f.ID, Time: noon, To: "open"})
@@ -308,6 +315,12 @@ func TestStatementsAnswerTheSameOnACluster(t *testing.T) {
 				p["ids"] = []string{"e0-1", "e2-1"}
 			case "web/rejects", "web/reject_counts", "store/reject_positions":
 				p["states"] = []string{"unknown", "replayed"}
+			case "rules/drifted":
+				p["task_ids"] = []string{"t11", "t22", "t33"}
+			case "rules/numbers":
+				p["emitters"] = []string{"w0", "w1"}
+			case "rules/run_times":
+				p["runs"] = 10
 			case "web/findings":
 				p["text"], p["states"] = "", []string{"resolved", "acknowledged"}
 			}
@@ -484,6 +497,7 @@ func TestRangeThatIsSentAgainIsDerivedAnewOnACluster(t *testing.T) {
 	}
 	said := contents(t, s.Store)
 	attempts := number(t, s.Store, "SELECT uniqExact(tuple(*)) FROM attempts")
+	failures := number(t, s.Store, "SELECT uniqExact(tuple(*)) FROM failures")
 	for _, table := range everyTable[3:] {
 		for _, one := range s.each {
 			if err := one.conn.Exec(t.Context(), "TRUNCATE TABLE "+table+"_local"); err != nil {
@@ -499,8 +513,11 @@ func TestRangeThatIsSentAgainIsDerivedAnewOnACluster(t *testing.T) {
 	if n := number(t, s.Store, "SELECT uniqExact(tuple(*)) FROM attempts"); n != attempts {
 		t.Errorf("%d attempts, were %d", n, attempts)
 	}
+	if n := number(t, s.Store, "SELECT uniqExact(tuple(*)) FROM failures"); n != failures {
+		t.Errorf("%d failures, were %d", n, failures)
+	}
 	// Parts of these lie on other shards than before, where FINAL does not put them together.
-	for _, table := range []string{"worker_signals", "keyless", "attempts"} {
+	for _, table := range []string{"worker_signals", "keyless", "attempts", "failures"} {
 		if again[table] == 0 {
 			t.Errorf("%s is empty", table)
 		}

@@ -101,7 +101,7 @@ func without[R any](rows []R, drop func(*R) bool) []R {
 // derive fills the tables that are derived from events with what the events of b's range say. They bear to be told twice.
 func (s *Store) derive(ctx context.Context, b *event.Batch) error {
 	p := params{"topic": b.Topic, "partition": b.Partition, "first": b.First, "last": b.Last}
-	for _, table := range []string{"changed_keys", "task_keys", "worker_signals", "attempts", "task_minutes", "keyless"} {
+	for _, table := range []string{"changed_keys", "task_keys", "worker_signals", "attempts", "task_minutes", "keyless", "emitter_numbers", "failures"} {
 		if err := s.exec(ctx, "store/derive_"+table, p); err != nil {
 			return fmt.Errorf("derive again: %w", err)
 		}

@@ -44,7 +44,7 @@ func number(t testing.TB, s *Store, query string) uint64 {
 }
 
 // everyTable holds the tables that a batch reaches.
-var everyTable = []string{"events", "rejects", "ingest_ledger", "changed_keys", "task_keys", "worker_signals", "attempts", "task_minutes", "keyless"}
+var everyTable = []string{"events", "rejects", "ingest_ledger", "changed_keys", "task_keys", "worker_signals", "attempts", "task_minutes", "keyless", "emitter_numbers", "failures"}
 
 // mixedBatch reaches every table.
 func mixedBatch(n int) event.Batch {
@@ -54,6 +54,10 @@ func mixedBatch(n int) event.Batch {
 		e.TaskID, e.Task, e.Worker = fmt.Sprintf("t%d", i%7), "shop.settle", fmt.Sprintf("w%d", i%3)
 		e.Type = []event.Type{event.Received, event.Started, event.Retried, event.Succeeded, event.Heartbeat}[i%5]
 		e.Retries = i % 3
+		e.Emitter, e.Seq = e.Worker, int64(i/3)
+		if e.Type == event.Retried {
+			e.Error = &event.Error{Type: "ConnectionError"}
+		}
 		if i%2 == 0 {
 			e.BusinessKey = fmt.Sprintf("k%d", i%7)
 		}
@@ -92,6 +96,10 @@ func contents(t testing.TB, s *Store) map[string]uint64 {
 		if table == "task_minutes" {
 			query = "SELECT sum(cityHash64(minute, namespace, task, type, n)) FROM (SELECT minute, namespace, task, type, " +
 				"uniqCombined64Merge(13)(events) AS n FROM task_minutes GROUP BY ALL)"
+		}
+		if table == "emitter_numbers" {
+			query = "SELECT sum(cityHash64(namespace, emitter, block, n, first, last)) FROM (SELECT namespace, emitter, block, " +
+				"groupBitmapMerge(numbers) AS n, min(first) AS first, max(last) AS last FROM emitter_numbers GROUP BY ALL)"
 		}
 		n[table] = number(t, s, query)
 	}

@@ -51,13 +51,15 @@ const partitionShard = "sipHash64(kafka_topic, kafka_partition)"
 var shardedBy = map[string]string{
 	"schema_migrations": firstShard,
 
-	"events":         "key_hash",
-	"changed_keys":   keyShard,
-	"task_keys":      keyShard,
-	"worker_signals": anyShard,
-	"attempts":       anyShard,
-	"task_minutes":   anyShard,
-	"keyless":        anyShard,
+	"events":          "key_hash",
+	"changed_keys":    keyShard,
+	"task_keys":       keyShard,
+	"worker_signals":  anyShard,
+	"attempts":        anyShard,
+	"task_minutes":    anyShard,
+	"keyless":         anyShard,
+	"emitter_numbers": anyShard,
+	"failures":        anyShard,
 
 	"rejects":       partitionShard,
 	"reject_log":    partitionShard,

@@ -45,7 +45,7 @@ func (s *Store) setRetention(ctx context.Context) error {
 func (s *Store) wantedDays(table string) uint32 {
 	const rulesRead = 14
 	days := uint32(s.config.RetentionDays)
-	if table == "changed_keys" || table == "attempts" {
+	if slices.Contains([]string{"changed_keys", "attempts", "emitter_numbers", "failures"}, table) {
 		days = min(days, rulesRead)
 	}
 	return days

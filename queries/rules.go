@@ -74,7 +74,7 @@ func (s *Store) Changed(ctx context.Context, q history.Stretch) (suspects []hist
 	}
 	rows, err := selectAll[row](ctx, s, "rules/changed", params{
 		"topic": q.Of.Topic, "partition": q.Of.Partition, "from": q.From, "to": q.To, "since": q.Since, "until": q.Until,
-		"loop_retries": uint64(q.LoopRetries), "tasks": names, "stuck_after": after, "stuck_after_rest": q.StuckAfterRest.Seconds(),
+		"loop_retries": uint64(q.LoopRetries), "swallowed_after": q.SwallowedAfter.Microseconds(), "tasks": names, "stuck_after": after, "stuck_after_rest": q.StuckAfterRest.Seconds(),
 		"keyless": keyless,
 	})
 	if err != nil {

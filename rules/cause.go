@@ -35,6 +35,7 @@ type copyOf struct {
 	gap            time.Duration
 	timeout        string // the known time-out that gap fits, or ""
 	evidence       []finding.Evidence
+	doubt          doubt
 }
 
 // copyOf finds what made an effect happen again: by the closest earlier run of the same task id or, where there is
@@ -56,6 +57,7 @@ func (j *judge) copyOf(earlier []done, later done) copyOf {
 		c.evidence = j.publications(before.run, later.run)
 	case before.run == later.run:
 		c.cause = unknownCause
+		c.doubt.raise(likely, "Whether the sender told two deliveries as one can't be seen.")
 		c.why = "The same run did it more than once: the repetition is inside the task, not in the queue;"
 	default:
 		j.redelivery(&c)
@@ -79,8 +81,9 @@ func (j *judge) redelivery(c *copyOf) {
 		after += ", which fits " + c.timeout
 	}
 	grew := first.Retries >= 0 && again.Retries > first.Retries
+	j.doubtOrder(c)
 	switch {
-	case retriedInto(first, again):
+	case j.retriedInto(first, again):
 		c.cause = retriedAfterEffect
 		c.why = fmt.Sprintf("A later step of the same run ended in %s at %s, so the task was tried again, and", failure(first.End), clock(first.End.Time))
 	case lost(first.End):
@@ -103,6 +106,7 @@ func (j *judge) redelivery(c *copyOf) {
 // unfinished names the cause when the earlier run has no end, and nothing of it comes after the further delivery.
 func (j *judge) unfinished(c *copyOf, after string, grew bool) {
 	first, again := c.earlier.run, c.later.run
+	j.doubtEnd(&c.doubt, first)
 	l := j.pulse.of(j.history.Subject.Namespace, first, again.Begin())
 	switch {
 	case l.state == alive && !grew && c.timeout == "" && j.pulse.mayHaveRestarted(j.history.Subject.Namespace, first, again):
@@ -112,14 +116,28 @@ func (j *judge) unfinished(c *copyOf, after string, grew bool) {
 		c.cause = redeliveredWhileRunning
 		c.why = fmt.Sprintf("While that run had not ended and its worker was alive (last heard of at %s), the same task was delivered again at %s (%s), and", clock(l.lastHeard), clock(again.Begin()), after)
 	case grew && l.why == silent, grew && l.state == unknown:
+		c.doubt.raise(likely, "Neither an end of the first run was seen nor whether its worker lived.")
 		c.cause = redeliveredWhileRunning
 		c.why = fmt.Sprintf("The same task was started again at %s (%s) under a higher attempt number, with no retry or failure in between: its lease or lock ran out, and", clock(again.Begin()), after)
 	case l.state == gone:
+		if l.why == silent {
+			c.doubt.raise(likely, "The worker sent no heartbeats, by whose end its loss would show.")
+		}
 		c.cause = workerLost
 		c.why = fmt.Sprintf("The worker was gone before it could acknowledge (%s, last heard of at %s); the broker delivered the same task again at %s (%s), and", l.why, clock(l.lastHeard), clock(again.Begin()), after)
 	default:
 		c.cause = unknownCause
+		c.doubt.raise(unsure, "The events do not name the worker.")
 		c.why = fmt.Sprintf("That run has no end, and the events do not tell which worker held it; the task was delivered again at %s (%s), and", clock(again.Begin()), after)
+	}
+}
+
+// doubtOrder raises doubt where what happened first is told by two clocks that may differ by more than what lies between.
+func (j *judge) doubtOrder(c *copyOf) {
+	first, again := c.earlier.run, c.later.run
+	between := first.LastSeen().Sub(again.Begin()).Abs()
+	if first.End != nil && (first.End.Type == event.Succeeded) && !sameClock(first, again) && between <= j.config.ClockSkew {
+		c.doubt.raise(likely, fmt.Sprintf("The first run's end and the further delivery are %s apart, told by two machines whose clocks may differ by more (rules.clock_skew is %s).", span(between), span(j.config.ClockSkew)))
 	}
 }
 
@@ -128,7 +146,7 @@ func (j *judge) unfinished(c *copyOf, after string, grew bool) {
 const retryOverlap = 2 * time.Second
 
 // retriedInto reports whether again is the attempt that first's retry or failure led to.
-func retriedInto(first, again *history.Run) bool {
+func (j *judge) retriedInto(first, again *history.Run) bool {
 	end := first.End
 	if end == nil || lost(end) || (end.Type != event.Retried && end.Type != event.Failed && end.Type != event.Rejected) {
 		return false
@@ -136,11 +154,11 @@ func retriedInto(first, again *history.Run) bool {
 	if first.Retries >= 0 && again.Retries >= 0 && again.Retries <= first.Retries {
 		return false
 	}
-	begin := again.Begin()
-	if again.Started != nil {
-		begin = again.Started.Time
+	tolerance := retryOverlap
+	if !sameClock(first, again) {
+		tolerance += j.config.ClockSkew
 	}
-	return !begin.Before(end.Time.Add(-retryOverlap))
+	return !again.WorkFrom().Before(end.Time.Add(-tolerance))
 }
 
 // lost reports whether an end says that the process was lost: told by its parent, or as Celery's pool reports it.

@@ -36,9 +36,10 @@ func TestCelery(t *testing.T) {
 			check(t, expectation{Findings: []map[string]any{
 				{"rule": "repeated_effect", "cause": "redelivered_while_running", "effects": 2, "task": "tasks.slow",
 					"business_key": test.key("order-88"), "task_ids": []any{ranTwice}, "severity": "critical"},
+				{"rule": "concurrent_runs", "cause": "redelivered_while_running", "task": "tasks.slow", "business_key": test.key("order-88")},
 				{"rule": "stuck_pending", "task": "tasks.slow", "business_key": test.key("order-99"), "task_ids": []any{killedWork}, "phase": "started"},
 			}}, found)
-			if len(found) != 2 {
+			if len(found) != 3 {
 				t.Errorf("%d findings", len(found))
 			}
 			for _, f := range found {

@@ -9,22 +9,41 @@ import (
 
 // Names of the rules.
 const (
-	RepeatedEffect = "repeated_effect"
-	RetryStorm     = "retry_storm"
-	StuckPending   = "stuck_pending"
+	Incident              = "incident"
+	RepeatedEffect        = "repeated_effect"
+	ConcurrentRuns        = "concurrent_runs"
+	RetryStorm            = "retry_storm"
+	RedeliveryLoop        = "redelivery_loop"
+	StuckPending          = "stuck_pending"
+	SwallowedWork         = "swallowed_work"
+	KeyDrift              = "key_drift"
+	PermanentErrorRetried = "permanent_error_retried"
+	DeadlineMissed        = "deadline_missed"
+	PartialEffects        = "partial_effects"
+	TerminalConflict      = "terminal_conflict"
+	EventsLost            = "events_lost"
 )
 
 // Names lists the rules.
-var Names = []string{RepeatedEffect, RetryStorm, StuckPending}
+var Names = []string{Incident, RepeatedEffect, ConcurrentRuns, RetryStorm, RedeliveryLoop, StuckPending, SwallowedWork, KeyDrift,
+	PermanentErrorRetried, DeadlineMissed, PartialEffects, TerminalConflict, EventsLost}
 
 // Config is what the rules go by. DefaultConfig says what is usual.
 type Config struct {
-	Interval    time.Duration   `yaml:"interval"`       // time between two looks at what is new
-	LookBack    time.Duration   `yaml:"look_back"`      // how far apart two effects of one key may be and still count as one repeated
-	StuckAfter  time.Duration   `yaml:"stuck_after"`    // how long after it was due a task without an end is stuck
-	RetryLoop   RetryLoop       `yaml:"retry_loop"`     //
-	LockStep    LockStep        `yaml:"lock_step"`      //
-	RetrySurge  RetrySurge      `yaml:"retry_surge"`    //
+	Interval    time.Duration   `yaml:"interval"`    // time between two looks at what is new
+	LookBack    time.Duration   `yaml:"look_back"`   // how far apart two effects of one key may be and still count as one repeated
+	StuckAfter  time.Duration   `yaml:"stuck_after"` // how long after it was due a task without an end is stuck
+	StuckP99    float64         `yaml:"stuck_p99"`   // so many times the task's own p99 of run times, where that is known; 0: StuckAfter alone
+	ClockSkew   time.Duration   `yaml:"clock_skew"`  // how far apart the clocks of two hosts may be
+	RetryLoop   RetryLoop       `yaml:"retry_loop"`  //
+	LockStep    LockStep        `yaml:"lock_step"`   //
+	RetrySurge  RetrySurge      `yaml:"retry_surge"` //
+	Redelivery  DeliveryLoop    `yaml:"redelivery_loop"`
+	Swallowed   time.Duration   `yaml:"swallowed_after"` // how long after a run stood aside the work must be done
+	Permanent   PermanentErrors `yaml:"permanent_errors"`
+	Partial     Partial         `yaml:"partial_effects"`
+	Lost        time.Duration   `yaml:"events_lost_after"` // how long an emitter's number may be missing before it counts as lost
+	Incidents   Incidents       `yaml:"incidents"`
 	Polling     []string        `yaml:"polling"`        // tasks that retry to poll, and are no retry storm
 	Timeouts    []Timeout       `yaml:"timeouts"`       // time-outs of brokers and leases that a gap between two deliveries is compared with
 	BatchSize   int             `yaml:"batch_size"`     // offsets of one partition that one look reads at most
@@ -41,6 +60,29 @@ type RetryLoop struct {
 // LockStep is many task ids that retry together, at a fixed interval.
 type LockStep struct {
 	Tasks int `yaml:"tasks"` // ids that retry within the same second
+}
+
+// DeliveryLoop is one attempt of a task id that is delivered again and again.
+type DeliveryLoop struct {
+	Deliveries int           `yaml:"deliveries"`
+	Within     time.Duration `yaml:"within"`
+}
+
+// PermanentErrors is an error that no retry heals.
+type PermanentErrors struct {
+	IDs int `yaml:"ids"` // task ids that exhausted their retries on it
+}
+
+// Partial is which effects a task is known to do, where the configuration does not say.
+type Partial struct {
+	Runs  int     `yaml:"runs"`  // successful runs that must have been seen
+	Share float64 `yaml:"share"` // of them that did the effect, from which on it belongs to the task
+}
+
+// Incidents is many findings with one root cause.
+type Incidents struct {
+	Findings int           `yaml:"findings"` // so many make an incident
+	Within   time.Duration `yaml:"within"`   // from one of them to the next
 }
 
 // RetrySurge is a task whose retries jump against its own past.
@@ -61,6 +103,8 @@ type Timeout struct {
 // Task is what differs for one task.
 type Task struct {
 	StuckAfter time.Duration `yaml:"stuck_after"` // 0: as for all
+	StuckP99   float64       `yaml:"stuck_p99"`   // 0: as for all
+	Effects    []string      `yaml:"effects"`     // that it does when it succeeds; empty: they are learned
 	LookBack   time.Duration `yaml:"look_back"`   // 0: as for all
 	Off        []string      `yaml:"off"`         // rules that do not judge this task
 }
@@ -75,7 +119,14 @@ func DefaultConfig() Config {
 		Interval:    2 * time.Second,
 		LookBack:    24 * time.Hour,
 		StuckAfter:  15 * time.Minute,
+		ClockSkew:   2 * time.Second,
 		RetryLoop:   RetryLoop{Retries: 10, Within: time.Minute},
+		Redelivery:  DeliveryLoop{Deliveries: 5, Within: time.Hour},
+		Swallowed:   15 * time.Minute,
+		Permanent:   PermanentErrors{IDs: 5},
+		Partial:     Partial{Runs: 20, Share: 0.95},
+		Lost:        time.Minute,
+		Incidents:   Incidents{Findings: 5, Within: time.Minute},
 		LockStep:    LockStep{Tasks: 20},
 		RetrySurge:  RetrySurge{Retries: 50, Factor: 5, Window: 5 * time.Minute, Base: time.Hour},
 		Polling:     []string{"celery.chord_unlock"},
@@ -99,6 +150,17 @@ func (c Config) Validate() error {
 	positive("rules.interval", c.Interval >= 100*time.Millisecond, "100ms or more")
 	positive("rules.look_back", c.LookBack > 0, "longer than 0")
 	positive("rules.stuck_after", c.StuckAfter > 0, "longer than 0")
+	positive("rules.stuck_p99", c.StuckP99 == 0 || c.StuckP99 >= 1, "0, or 1 or more")
+	positive("rules.clock_skew", c.ClockSkew >= 0, "0 or longer")
+	positive("rules.redelivery_loop.deliveries", c.Redelivery.Deliveries >= 2, "2 or more")
+	positive("rules.redelivery_loop.within", c.Redelivery.Within > 0, "longer than 0")
+	positive("rules.swallowed_after", c.Swallowed > 0, "longer than 0")
+	positive("rules.permanent_errors.ids", c.Permanent.IDs >= 2, "2 or more")
+	positive("rules.partial_effects.runs", c.Partial.Runs >= 2, "2 or more")
+	positive("rules.partial_effects.share", c.Partial.Share > 0.5 && c.Partial.Share <= 1, "above 0.5 and at most 1")
+	positive("rules.events_lost_after", c.Lost >= 0, "0 or longer")
+	positive("rules.incidents.findings", c.Incidents.Findings >= 2, "2 or more")
+	positive("rules.incidents.within", c.Incidents.Within > 0, "longer than 0")
 	positive("rules.retry_loop.retries", c.RetryLoop.Retries >= 2, "2 or more")
 	positive("rules.retry_loop.within", c.RetryLoop.Within > 0, "longer than 0")
 	positive("rules.lock_step.tasks", c.LockStep.Tasks >= 2, "2 or more")
@@ -133,15 +195,51 @@ func (c *Config) stuckAfter(task string) time.Duration {
 	return c.StuckAfter
 }
 
-func (c *Config) stuckAfterByTask() map[string]time.Duration {
+// stuckP99 is how many times its p99 a run of the task may take; 0: its run times count for nothing.
+func (c *Config) stuckP99(task string) float64 {
+	if n := c.Tasks[task].StuckP99; n > 0 {
+		return n
+	}
+	return c.StuckP99
+}
+
+// goesByRunTimes reports whether any task is judged by its own run times.
+func (c *Config) goesByRunTimes() bool {
+	for _, t := range c.Tasks {
+		if t.StuckP99 > 0 {
+			return true
+		}
+	}
+	return c.StuckP99 > 0
+}
+
+// stuckAfterByTask gives how long after it was due a task is stuck, for the tasks that differ from the others.
+func (c *Config) stuckAfterByTask(p99 map[string]time.Duration) map[string]time.Duration {
 	by := map[string]time.Duration{}
 	for name, t := range c.Tasks {
 		if t.StuckAfter > 0 {
 			by[name] = t.StuckAfter
 		}
 	}
+	for name := range p99 {
+		by[name] = c.stuckAfterOf(name, p99)
+	}
 	return by
 }
+
+// stuckAfterOf is how long after it was due a task without an end is stuck: where it is asked for and known, a multiple of the
+// task's own p99 of run times.
+func (c *Config) stuckAfterOf(task string, p99 map[string]time.Duration) time.Duration {
+	if measured, ok := p99[task]; ok && c.stuckP99(task) > 0 {
+		return max(time.Duration(c.stuckP99(task)*float64(measured)), minStuck)
+	}
+	return c.stuckAfter(task)
+}
+
+// minStuck is the least that a multiple of a task's p99 comes to: a task of a few milliseconds is not stuck after a second.
+const minStuck = time.Minute
+
+func (c *Config) permanentIDs(string) int { return c.Permanent.IDs }
 
 func (c *Config) lookBack(task string) time.Duration {
 	if d := c.Tasks[task].LookBack; d > 0 {

@@ -84,7 +84,7 @@ func TestEventByEvent(t *testing.T) {
 	once := &feed{store: querytest.Store(t)}
 	once.add(t, events...)
 	want := evaluateAt(t, newEngine(t, once.store), 2000)
-	if len(want) != 2 || want[rules.RepeatedEffect].Cause != "redelivered_while_running" || want[rules.StuckPending].BusinessKey != "order:2" {
+	if len(want) != 3 || want[rules.ConcurrentRuns].BusinessKey != "order:1" || want[rules.RepeatedEffect].Cause != "redelivered_while_running" || want[rules.StuckPending].BusinessKey != "order:2" {
 		t.Fatalf("found %+v", want)
 	}
 	slices.Reverse(events)

@@ -18,6 +18,24 @@ type judge struct {
 	asOf    time.Time
 	grace   time.Duration // after the last word of a task reached Kafka, before its silence counts; 0: arrival counts for nothing
 	cut     bool          // the history lacks its beginning: only the newest events were read
+
+	drifted map[string][]string      // the business keys, sorted, of the task ids that stand under several
+	gaps    []history.Gap            // what is missing of the numbers of the emitters that told of it
+	usual   map[string][]string      // the effects that a task does when it succeeds
+	p99     map[string]time.Duration // of a task's run times, where a rule goes by it
+}
+
+// keyRules are the rules that judge one history, in the order in which their findings are told. What swallowed_work and
+// stuck_pending find decides besides when a task is looked at again.
+var keyRules = []func(*judge) []finding.Finding{
+	(*judge).repeatedEffects,
+	(*judge).concurrentRuns,
+	(*judge).retryLoops,
+	(*judge).redeliveryLoops,
+	(*judge).keyDrifts,
+	(*judge).deadlinesMissed,
+	(*judge).partialEffects,
+	(*judge).terminalConflicts,
 }
 
 // verdict is what one history comes to.
@@ -29,9 +47,14 @@ type verdict struct {
 
 func (j *judge) verdict() verdict {
 	v := verdict{subject: j.history.Subject}
-	v.findings = append(j.repeatedEffects(), j.retryLoops()...)
+	for _, find := range keyRules {
+		v.findings = append(v.findings, find(j)...)
+	}
 	stuck, tasks := j.stuckPending()
-	v.findings, v.tasks = append(v.findings, stuck...), tasks
+	swallowed, waits := j.swallowedWork()
+	v.findings = append(append(v.findings, swallowed...), stuck...)
+	v.findings = slices.DeleteFunc(v.findings, func(f finding.Finding) bool { return !j.config.on(f.Rule, f.Task) })
+	v.tasks = j.wait(tasks, waits)
 	if j.cut {
 		for i := range v.findings {
 			f := &v.findings[i]
@@ -40,6 +63,16 @@ func (j *judge) verdict() verdict {
 		}
 	}
 	return v
+}
+
+// wait keeps the tasks open that stood aside for work that is still to be done, so that they are judged when it must be.
+func (j *judge) wait(tasks []history.Pending, waits map[string]aside) []history.Pending {
+	for i, t := range tasks {
+		if a, ok := waits[t.PendingTaskID]; ok && !t.Open {
+			tasks[i].Open, tasks[i].Phase, tasks[i].Since, tasks[i].Due = true, history.PhaseSkipped, a.run.End.Time, a.due
+		}
+	}
+	return tasks
 }
 
 // before keeps the events that happened by asOf, for a judgement of the past must not know what came after it.

@@ -76,6 +76,23 @@ func findings(t *testing.T, text string, asOf float64, change ...func(*Config)) 
 			line += fmt.Sprintf(" %s %s", f.TaskIDs[0], f.Fields["phase"])
 		case RetryStorm:
 			line += fmt.Sprintf(" %s %v", f.Fields["kind"], f.Fields["peak"])
+		case ConcurrentRuns:
+			line += fmt.Sprintf(" %s %v", f.Cause, f.Fields["runs"])
+		case RedeliveryLoop:
+			line += fmt.Sprintf(" %v", f.Fields["deliveries"])
+		case KeyDrift:
+			line += fmt.Sprintf(" %v %v", f.Fields["kind"], f.Fields["keys"])
+		case SwallowedWork:
+			line += fmt.Sprintf(" %v %v", f.Fields["skips"], f.Fields["holder_end"])
+		case PartialEffects:
+			line += fmt.Sprintf(" %v %v", f.Fields["done"], f.Fields["not_done"])
+		case TerminalConflict:
+			line += fmt.Sprintf(" %v %v", f.Fields["first_end"], f.Fields["second_end"])
+		case DeadlineMissed:
+			line += fmt.Sprintf(" %v", f.Fields["late_seconds"])
+		}
+		if f.Fields["certainty"] == nil {
+			t.Errorf("%s does not say how sure it is", line)
 		}
 		if f.Explanation == "" || f.Title == "" || f.Remedy == "" || len(f.Evidence) == 0 {
 			t.Errorf("%s does not explain itself: %+v", line, f)
@@ -134,9 +151,9 @@ func TestCauses(t *testing.T) {
 		want         []string
 	}{
 		{"the first run ends after the second delivery", first + again + "\n90 succeeded a w=w1 r=0",
-			[]string{"repeated_effect critical redelivered_while_running 2"}},
+			[]string{"repeated_effect critical redelivered_while_running 2", "concurrent_runs warning redelivered_while_running 2"}},
 		{"the first run says anything after the second delivery", first + again + "\n61.5 effect a w=w1 r=0 name=log",
-			[]string{"repeated_effect critical redelivered_while_running 2"}},
+			[]string{"repeated_effect critical redelivered_while_running 2", "concurrent_runs info redelivered_while_running 2"}},
 		{"the first run has no end, and its worker's heartbeats go on", first + again + "\n" + beats("w1", 0, 100, ""),
 			[]string{"repeated_effect critical redelivered_while_running 2"}},
 		{"its worker's heartbeats stop", beats("w1", -40, 3, "") + first + again,

@@ -142,6 +142,18 @@ func (m *memory) SaveFindings(_ context.Context, findings []finding.Finding, _ [
 	return m.bounded(len(m.found), "findings")
 }
 
+// Rooted gives the findings that tell a root between two moments, and that changed since a third.
+func (m *memory) Rooted(_ context.Context, from, until, updated time.Time) ([]finding.Finding, error) {
+	var all []finding.Finding
+	for _, id := range slices.Sorted(maps.Keys(m.found)) {
+		f := m.found[id]
+		if r, ok := rootOf(f); ok && !r.At.Before(from) && !r.At.After(until) && !f.UpdatedAt.Before(updated) {
+			all = append(all, f)
+		}
+	}
+	return all, nil
+}
+
 // AllFindings gives the findings that hold, in order of id.
 func (m *memory) AllFindings(context.Context) ([]finding.Finding, error) {
 	var all []finding.Finding

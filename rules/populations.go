@@ -3,7 +3,10 @@ package rules
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
+
+	"auditor/event/finding"
 )
 
 // populations is how far the tasks as wholes have been judged. The zero value has judged nothing.
@@ -50,8 +53,28 @@ func (e *Engine) judgePopulations(ctx context.Context, at moment) error {
 	if err != nil {
 		return fmt.Errorf("read the retries by minute: %w", err)
 	}
-	found := append(synchronised(&e.config, waves), surges(&e.config, minutes)...)
-	if err := e.settle(ctx, judgement{found: found, since: from, now: at.now}); err != nil {
+	arrived, changed := e.populations.oldest, e.populations.judgedAt
+	if at.past || first {
+		arrived, changed = time.Time{}, time.Time{}
+	}
+	failingFrom := at.from
+	if !at.past {
+		failingFrom = at.now.Add(-e.config.longestLookBack())
+	}
+	failing, err := e.store.Failing(ctx, failingFrom, at.limit(), arrived, e.config.Permanent.IDs)
+	if err != nil {
+		return fmt.Errorf("read what became of failures: %w", err)
+	}
+	lost, gone, err := e.lostEvents(ctx, arrived, at)
+	if err != nil {
+		return err
+	}
+	found := slices.Concat(synchronised(&e.config, waves), surges(&e.config, minutes), permanentErrors(&e.config, failing), lost)
+	found = slices.DeleteFunc(found, func(f finding.Finding) bool { return !e.config.on(f.Rule, f.Task) })
+	if err := e.settle(ctx, judgement{found: found, gone: gone, since: from, now: at.now}); err != nil {
+		return err
+	}
+	if err := e.judgeIncidents(ctx, changed, at); err != nil {
 		return err
 	}
 	e.populations = populations{judgedAt: at.now}

@@ -119,6 +119,10 @@ func (j *judge) repeatedEffect(d deed, of []done) finding.Finding {
 	f.Explanation = j.explainRepeat(d, of, main, copies, keys, sameKey)
 	f.Remedy = main.cause.remedy(sameKey)
 	f.Evidence = repeatEvidence(of, main)
+	main.doubt.into(&f)
+	if r, ok := j.root(main.cause, main.earlier.run, main.later.run); ok {
+		r.into(&f)
+	}
 	return f
 }
 

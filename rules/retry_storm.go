@@ -22,7 +22,7 @@ const (
 func (j *judge) retryLoops() []finding.Finding {
 	byID := map[string][]*event.Event{}
 	for _, r := range j.history.Runs {
-		if r.End != nil && r.End.Type == event.Retried && !slices.Contains(j.config.Polling, r.Task) && j.config.on(RetryStorm, r.Task) {
+		if r.End != nil && r.End.Type == event.Retried && !slices.Contains(j.config.Polling, r.Task) {
 			byID[r.TaskID] = append(byID[r.TaskID], r.End)
 		}
 	}
@@ -73,6 +73,7 @@ func (j *judge) retryLoop(id string, retries, densest []*event.Event) finding.Fi
 	}
 	f.Explanation = fmt.Sprintf("The task id %s retried %d times between %s and %s; a task that backs off retries fewer than %d times in %s.",
 		id, len(densest), clock(first.Time), clock(last.Time), j.config.RetryLoop.Retries, span(j.config.RetryLoop.Within))
+	doubt{}.into(&f)
 	if t := errorType(last); t != "" {
 		f.Explanation += fmt.Sprintf(" The last of them failed with %s.", t)
 	}
@@ -181,6 +182,7 @@ func lockStepFinding(of [4]string, waves []history.Wave) finding.Finding {
 		f.Explanation += fmt.Sprintf(" They fail with %s.", peak.ErrorType)
 	}
 	f.Explanation = sameDay(f.Explanation)
+	doubt{}.into(&f)
 	return f
 }
 
@@ -248,6 +250,7 @@ func surge(config *Config, of [2]string, minutes []history.Minute) (finding.Find
 	}
 	f.Explanation = fmt.Sprintf("Between %s and %s the task retried %d times, %.1f retries per first run; in the %s before it was %.2f.",
 		clock(from), clock(end), now.Retries, amplification(now), span(s.Base), usual)
+	doubt{}.into(&f)
 	return f, true
 }
 

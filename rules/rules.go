@@ -66,6 +66,19 @@ type Pasts interface {
 	OldestAttempt(ctx context.Context, since time.Time) (time.Time, bool, error)
 	// Waves gives, for the tasks of which at least ids came to their next retry within one second, every second's wave.
 	Waves(ctx context.Context, from, to time.Time, ids int) ([]history.Wave, error)
+	// Drifted gives, of some task ids, those that stand under several business keys within one task, with these keys in order.
+	Drifted(ctx context.Context, tasks []history.TaskID) (map[history.TaskID][]string, error)
+	// Gaps gives what is missing of the numbers that emitters gave to events that reached Kafka from a time on.
+	Gaps(ctx context.Context, namespace string, emitters []string, since time.Time) ([]history.Gap, error)
+	// Emitters gives who numbered events that reached Kafka from a time on, by namespace.
+	Emitters(ctx context.Context, since time.Time) (map[string][]string, error)
+	// Failing tells what became of the ids that were tried again after an error, by task and type of error, of those of which
+	// something reached Kafka from since on, where an error declared permanent was retried or at least ids were tried again.
+	Failing(ctx context.Context, from, until, since time.Time, ids int) ([]history.Failing, error)
+	// UsualEffects gives the effects that at least share of the successful ids of each task did, where at least runs were seen.
+	UsualEffects(ctx context.Context, namespace string, tasks []string, since, until time.Time, runs int, share float64) (map[string][]string, error)
+	// RunTimes gives the 99th percentile of each task's run times, where enough of them were seen.
+	RunTimes(ctx context.Context, since, until time.Time) (map[string]time.Duration, error)
 	// Minutes gives what the tasks with at least retries retries did, minute by minute.
 	Minutes(ctx context.Context, from, to time.Time, retries int) ([]history.Minute, error)
 }
@@ -78,6 +91,8 @@ type Findings interface {
 	Unresolved(ctx context.Context, subjects []history.Subject) ([]finding.Finding, error)
 	// SaveFindings stores findings with the changes of state that they went through.
 	SaveFindings(ctx context.Context, findings []finding.Finding, changes []finding.Change) error
+	// Rooted gives the findings that tell a root between two moments, and that changed since a third.
+	Rooted(ctx context.Context, from, until, updated time.Time) ([]finding.Finding, error)
 	// AllFindings gives every finding.
 	AllFindings(ctx context.Context) ([]finding.Finding, error)
 }
@@ -95,6 +110,8 @@ type Engine struct {
 	metrics *metrics
 
 	populations populations
+	learned     learned
+	gapsSeen    map[gapID]time.Time                                // when a gap was first seen
 	completeTo  func(ctx context.Context, now time.Time) time.Time // nil: now
 	known       time.Time                                          // what it came to so far
 }
@@ -108,7 +125,8 @@ func New(config Config, store Store, log *slog.Logger, registerer prometheus.Reg
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{config: config, store: store, log: log, metrics: m}, nil
+	return &Engine{config: config, store: store, log: log, metrics: m,
+		learned: learned{effects: map[[2]string][]string{}, asked: map[[2]string]time.Time{}}}, nil
 }
 
 // CompleteTo tells the engine how to learn up to when the store has all that happened, as of now: behind a backlog, or
@@ -247,8 +265,13 @@ func (e *Engine) partition(ctx context.Context, of event.PartitionID, from, end 
 	e.populations.arrived(oldest)
 	since := e.since(oldest, at)
 	to := min(end, first+int64(e.config.BatchSize))
+	p99, err := e.runTimes(ctx, at)
+	if err != nil {
+		return 0, err
+	}
 	suspects, tasks, err := e.store.Changed(ctx, history.Stretch{Of: of, From: first, To: to, Since: since, Until: at.limit(),
-		LoopRetries: e.config.RetryLoop.Retries, StuckAfter: e.config.stuckAfterByTask(), StuckAfterRest: e.config.StuckAfter})
+		LoopRetries: e.config.RetryLoop.Retries, SwallowedAfter: e.config.Swallowed,
+		StuckAfter: e.config.stuckAfterByTask(p99), StuckAfterRest: e.config.StuckAfter})
 	if err != nil {
 		return 0, fmt.Errorf("read the changed keys: %w", err)
 	}
@@ -288,30 +311,26 @@ func (e *Engine) judgeAll(ctx context.Context, subjects []history.Subject, r rea
 }
 
 func (e *Engine) judgeChunk(ctx context.Context, subjects []history.Subject, r reach, at moment) (judgement, error) {
-	events, err := e.store.Histories(ctx, subjects, history.Extent{Since: r.since, Limit: e.config.MaxKeyEvent, Tasks: r.first})
+	judges, also, err := e.judges(ctx, subjects, r, at)
 	if err != nil {
-		return judgement{}, fmt.Errorf("read histories: %w", err)
+		return judgement{}, err
 	}
-	came := judgement{ended: r.ended, since: r.since, now: at.now}
-	for _, s := range subjects {
-		past := events[s]
-		if at.past {
-			past = before(past, at.now)
-		}
-		h := history.Build(s, past)
-		signals, err := e.signals(ctx, h)
+	if len(also) > 0 {
+		more, _, err := e.judges(ctx, also, r, at)
 		if err != nil {
 			return judgement{}, err
 		}
-		cut := len(past) >= e.config.MaxKeyEvent
-		if cut {
+		judges = append(judges, more...)
+	}
+	came := judgement{ended: r.ended, since: r.since, now: at.now}
+	for _, j := range judges {
+		if s := j.history.Subject; j.cut {
 			came.cut = append(came.cut, s)
 		} else {
 			came.whole = append(came.whole, s)
 		}
-		j := &judge{config: &e.config, history: h, pulse: newPulse(signals, at.limit()), asOf: at.known, grace: at.grace(), cut: cut}
 		v := j.verdict()
-		came.former = append(came.former, formerly(h)...)
+		came.former = append(came.former, formerly(j.history)...)
 		came.found, came.tasks = append(came.found, v.findings...), append(came.tasks, v.tasks...)
 	}
 	if err := e.settle(ctx, came); err != nil {

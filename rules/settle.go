@@ -22,6 +22,7 @@ type judgement struct {
 	former []history.Subject // under which the subjects stood before their key was known
 	found  []finding.Finding
 	tasks  []history.Pending // how every task of the subjects stands, as far as it was read
+	gone   []string          // ids of findings that hold no longer, whatever they are about
 	ended  []history.Pending // tasks that have ended, whether they were read or not
 	since  time.Time         // what lies before it may not have been seen, and is left as it is
 	now    time.Time
@@ -98,6 +99,19 @@ func (e *Engine) settle(ctx context.Context, j judgement) error {
 		f.State, f.UpdatedAt = finding.Resolved, j.now
 		changed = append(changed, f)
 	}
+	over, err := e.store.Findings(ctx, j.gone)
+	if err != nil {
+		return fmt.Errorf("read findings that are over: %w", err)
+	}
+	for _, id := range j.gone {
+		f, ok := over[id]
+		if !ok || f.State == finding.Resolved || holds[id] {
+			continue
+		}
+		log = append(log, finding.Change{FindingID: id, Time: j.now, From: f.State, To: finding.Resolved, By: byAuditor, Note: goneNote(f, nil)})
+		f.State, f.UpdatedAt = finding.Resolved, j.now
+		changed = append(changed, f)
+	}
 	if len(changed) == 0 {
 		return nil
 	}
@@ -116,6 +130,12 @@ func goneNote(f finding.Finding, former []history.Subject) string {
 		return "its business key is known now"
 	case f.Rule == StuckPending:
 		return "the task went on or ended"
+	case f.Rule == SwallowedWork:
+		return "the work was done"
+	case f.Rule == EventsLost:
+		return "the missing events arrived"
+	case f.Rule == Incident:
+		return "its findings are resolved, or belong to another incident"
 	}
 	return "events that came later show that it did not happen so"
 }
@@ -128,6 +148,9 @@ func grow(old finding.Finding, exists bool, f finding.Finding) (next finding.Fin
 		return f, "found", true, nil
 	}
 	f.State, f.Version, f.Assignee = old.State, old.Version, old.Assignee
+	if of, ok := old.Fields["incident"]; ok && f.Rule != Incident {
+		f.Fields["incident"] = of
+	}
 	if f.BusinessKey == "" && len(f.Evidence) == 0 && old.FirstSeen.Before(f.FirstSeen) {
 		f.FirstSeen = old.FirstSeen
 	}

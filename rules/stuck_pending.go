@@ -24,9 +24,7 @@ func (j *judge) stuckPending() (found []finding.Finding, tasks []history.Pending
 	for _, id := range j.history.TaskIDs() {
 		w := j.waiting(id)
 		if w.Open && !w.Due.After(j.asOf) {
-			if j.config.on(StuckPending, w.Task) {
-				found = append(found, j.stuck(w))
-			}
+			found = append(found, j.stuck(w))
 			// It stays stuck without a further event; its worker may yet say that it is idle, or be lost.
 			w.Due = j.asOf.Add(max(recheck, j.asOf.Sub(w.Since)/4))
 		}
@@ -78,7 +76,7 @@ func (j *judge) waiting(id string) waiting {
 		w.Open = false // it ended without a word, as a task does that tells its worker to ignore it
 		return w
 	}
-	w.Due = w.Since.Add(j.config.stuckAfter(w.Task))
+	w.Due = w.Since.Add(j.stuckAfter(w.Task))
 	if j.grace > 0 {
 		w.Due = later(w.Due, arrived.Add(j.grace))
 	}
@@ -140,20 +138,20 @@ func (j *judge) stuck(w waiting) finding.Finding {
 		FirstSeen:   w.Since,
 		LastSeen:    later(w.Since, w.last.Time),
 		Fields: map[string]any{
-			"phase": w.Phase, "since": w.Since, "due": w.Since.Add(j.config.stuckAfter(w.Task)), "retries": w.last.Retries,
+			"phase": w.Phase, "since": w.Since, "due": w.Since.Add(j.stuckAfter(w.Task)), "retries": w.last.Retries,
 			"worker": "", "worker_state": unknown,
 		},
 		Evidence: []finding.Evidence{quote(w.last, "the last word of the task")},
 	}
 	f.Title = fmt.Sprintf("%s for %s is stuck: %s and no end", nameOf(w.Task), s, phaseWords[w.Phase])
-	limit := span(j.config.stuckAfter(w.Task))
+	limit := span(j.stuckAfter(w.Task))
 	var b strings.Builder
 	switch w.Phase {
 	case history.PhaseSent:
 		fmt.Fprintf(&b, "It was published at %s and no worker has received it since; it was due within %s.", clock(w.last.Time), limit)
 		f.Remedy = "Look at the queue: a queue that no worker reads, a routing key that nobody binds, or workers that are full of waiting tasks."
 	case history.PhaseReceived:
-		fmt.Fprintf(&b, "%s received it at %s and has not started it; it was due to start by %s.", workerOf(w.run), clock(w.run.Begin()), clock(w.Since.Add(j.config.stuckAfter(w.Task))))
+		fmt.Fprintf(&b, "%s received it at %s and has not started it; it was due to start by %s.", workerOf(w.run), clock(w.run.Begin()), clock(w.Since.Add(j.stuckAfter(w.Task))))
 		f.Remedy = "Lower the prefetch count so that a worker does not hold tasks it can't start, and look at what keeps this worker busy."
 	case history.PhaseRetry:
 		fmt.Fprintf(&b, "%s ended its last attempt at %s with %s, and the next attempt has not come; it was due at %s.", workerOf(w.run), clock(w.run.End.Time), failure(w.run.End), clock(w.Since))
@@ -179,9 +177,31 @@ func (j *judge) stuck(w waiting) finding.Finding {
 	if f.Evidence[0].EventID == f.Evidence[len(f.Evidence)-1].EventID {
 		f.Evidence = f.Evidence[:1]
 	}
+	j.stuckDoubt(&f, w)
 	f.Explanation = sameDay(b.String())
 	return f
 }
+
+// stuckDoubt lowers a stuck task to an information where the events that followed may have been lost, and tells what it
+// may come from.
+func (j *judge) stuckDoubt(f *finding.Finding, w waiting) {
+	var d doubt
+	if w.run != nil {
+		if g, ok := j.lostAfter(w.run); ok {
+			f.Severity = finding.Info
+			f.Fields["evidence_missing"] = true
+			d.raise(unsure, fmt.Sprintf("Events of %s were lost after the last word of the task (numbers %d to %d): its end may have been among them.", g.Emitter, g.First, g.Last))
+		}
+	}
+	d.into(f)
+	r := root{rootStuck, nameOf(w.Task) + ", " + string(w.Phase), w.Since, ""}
+	if w.run != nil && w.Phase != history.PhaseRetry && f.Fields["worker_state"] == gone {
+		r = root{rootWorkerLost, "", later(w.run.LastSeen(), j.pulse.of(f.Namespace, w.run, w.last.Time).lastHeard), w.run.Worker}
+	}
+	r.into(f)
+}
+
+func (j *judge) stuckAfter(task string) time.Duration { return j.config.stuckAfterOf(task, j.p99) }
 
 // recently is how long ago a worker that counts as alive was heard of.
 const recently = 5 * time.Minute

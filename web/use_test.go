@@ -114,12 +114,12 @@ func useState(t *testing.T, b *browser, s *site) {
 	b.until(t, `document.querySelector(".log").textContent.includes("looking at it") && document.querySelector("[name=state][value=open]") !== null`)
 	b.run(t, chromedp.Navigate(s.url+"/"))
 	count := `document.querySelector(".rail .count")?.textContent`
-	b.until(t, count+` === "10"`)
+	b.until(t, count+` === "12"`)
 	change := finding.Act{FindingID: f.ID, Time: time.Now(), Action: finding.Reopen, By: "another tab"}
 	if err := s.store.Act(t.Context(), change); err != nil {
 		t.Fatal(err)
 	}
-	b.until(t, count+` === "11" && document.querySelector(".changes").textContent.includes("another tab")`)
+	b.until(t, count+` === "13" && document.querySelector(".changes").textContent.includes("another tab")`)
 	b.quiet(t, "state")
 }
 

@@ -18,7 +18,6 @@ func Build(subject Subject, events []event.Event) *History {
 	h.Events, h.Repeats = distinct(events)
 
 	byTask := map[string]*assembly{}
-	var order []string
 	for _, e := range h.Events {
 		if e.TaskID == "" {
 			continue
@@ -27,7 +26,7 @@ func Build(subject Subject, events []event.Event) *History {
 		if a == nil {
 			a = &assembly{}
 			byTask[e.TaskID] = a
-			order = append(order, e.TaskID)
+			h.taskIDs = append(h.taskIDs, e.TaskID)
 		}
 		if a.task == "" {
 			a.task = e.Task
@@ -38,39 +37,52 @@ func Build(subject Subject, events []event.Event) *History {
 		}
 		a.add(e)
 	}
-	for _, id := range order {
+	for _, id := range h.taskIDs {
 		h.Runs = append(h.Runs, byTask[id].finish(id)...)
 	}
 	slices.SortStableFunc(h.Runs, func(a, b *Run) int { return a.Begin().Compare(b.Begin()) })
+	h.byTask = make(map[string][]*Run, len(byTask))
 	for i, r := range h.Runs {
 		r.Number = i + 1
+		h.byTask[r.TaskID] = append(h.byTask[r.TaskID], r)
+	}
+	for _, runs := range h.byTask {
+		inOrder(runs)
 	}
 	return h
 }
 
-// RunsOf lists the runs of one task id, in order of their beginning.
-func (h *History) RunsOf(taskID string) []*Run {
-	var runs []*Run
-	for _, r := range h.Runs {
-		if r.TaskID == taskID {
-			runs = append(runs, r)
+// skew is how far apart the clocks of two hosts may be, when the order of two deliveries of one task id is told by more
+// than their clocks.
+const skew = 2 * time.Second
+
+// inOrder puts deliveries of one task id into the order that attempt number and the broker's flag tell, where two clocks
+// told the moments and they lie close together.
+func inOrder(runs []*Run) {
+	for i := 1; i < len(runs); i++ {
+		for k := i; k > 0 && runs[k].precedes(runs[k-1]); k-- {
+			runs[k-1], runs[k] = runs[k], runs[k-1]
 		}
 	}
-	return runs
 }
 
-// TaskIDs lists the task ids of the history, in order of their first event.
-func (h *History) TaskIDs() []string {
-	var ids []string
-	for _, e := range h.Events {
-		if e.TaskID != "" && !slices.Contains(ids, e.TaskID) {
-			ids = append(ids, e.TaskID)
-		}
+// precedes reports whether r came before other for sure, although it seems to begin after it.
+func (r *Run) precedes(other *Run) bool {
+	if r.Host() == other.Host() || r.Begin().Sub(other.Begin()) > skew {
+		return false
 	}
-	return ids
+	if r.Retries != event.Unknown && other.Retries != event.Unknown && r.Retries != other.Retries {
+		return r.Retries < other.Retries
+	}
+	return !r.redelivered() && other.redelivered()
 }
 
-// distinct orders the events by time and keeps the first of each id.
+func (r *Run) redelivered() bool {
+	return slices.ContainsFunc(r.Events, func(e *event.Event) bool { return e.Redelivered != nil && *e.Redelivered })
+}
+
+// distinct orders the events by time and keeps the first of each id. Which arrived first decides nothing, unless two events
+// have one id.
 func distinct(events []event.Event) (kept []*event.Event, repeats int) {
 	sorted := make([]*event.Event, len(events))
 	for i := range events {
@@ -80,6 +92,8 @@ func distinct(events []event.Event) (kept []*event.Event, repeats int) {
 		return cmp.Or(
 			a.Time.Compare(b.Time),
 			cmp.Compare(a.Type.Rank(), b.Type.Rank()),
+			cmp.Compare(a.Retries, b.Retries),
+			cmp.Compare(a.ID, b.ID),
 			cmp.Compare(a.Topic, b.Topic),
 			cmp.Compare(a.Partition, b.Partition),
 			cmp.Compare(a.Offset, b.Offset),

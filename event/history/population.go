@@ -28,3 +28,18 @@ type Minute struct {
 	Runs      int // attempts that began, retries included
 	Retries   int // attempts that ended in a retry
 }
+
+// Failing is what became of the ids of one task that were tried again after one type of error, or of a sample of them.
+type Failing struct {
+	Namespace string
+	Task      string
+	ErrorType string
+	Declared  int // ids of which the error was declared permanent, and that were tried again all the same
+	Exhausted int // ids that failed of it in the end
+	Healed    int // ids that succeeded in the end
+	IDs       int
+	Retries   int // of all of them
+	First     time.Time
+	Last      time.Time
+	TaskIDs   []string // some of them
+}

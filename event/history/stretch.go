@@ -13,6 +13,7 @@ type Stretch struct {
 	Since          time.Time                // events that reached Kafka before count for nothing
 	Until          time.Time                // events that happened later count for nothing
 	LoopRetries    int                      // a task id with so many retries is suspect
+	SwallowedAfter time.Duration            // a key of which a run stood aside is suspect when nothing succeeded so soon
 	StuckAfter     map[string]time.Duration // by task, how long after it was due a task without an end is stuck
 	StuckAfterRest time.Duration            // the same for the tasks that StuckAfter does not name
 }

@@ -21,6 +21,12 @@ func (s Subject) String() string {
 	return s.TaskID
 }
 
+// TaskID is the queue's id of one message, in its namespace.
+type TaskID struct {
+	Namespace string
+	ID        string
+}
+
 // Signal is what was heard of one worker process within one slice of time: any event of its counts.
 type Signal struct {
 	Namespace string
@@ -30,6 +36,15 @@ type Signal struct {
 	Last      time.Time
 	Idle      time.Time // latest time in the slice at which it said that it runs nothing; zero when it never did
 	Lost      time.Time // latest worker_lost in the slice; zero when there is none
+}
+
+// Gap is a stretch of an emitter's numbers that were never heard of: events that were lost on their way.
+type Gap struct {
+	Namespace   string
+	Emitter     string
+	First, Last int64     // numbers, inclusive
+	After       time.Time // the last word before it, as far as that is known
+	Before      time.Time // the first word after it, so too
 }
 
 // Pending is a task whose last word is no end, and when that becomes too long.
@@ -52,5 +67,6 @@ const (
 	PhaseSent     Phase = "sent"
 	PhaseReceived Phase = "received"
 	PhaseStarted  Phase = "started"
-	PhaseRetry    Phase = "retry" // waiting for its next attempt, or put back into the queue
+	PhaseRetry    Phase = "retry"   // waiting for its next attempt, or put back into the queue
+	PhaseSkipped  Phase = "skipped" // it stood aside for a run that is still to do the work
 )

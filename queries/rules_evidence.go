@@ -1,0 +1,186 @@
+package queries
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"auditor/event/finding"
+	"auditor/event/history"
+)
+
+// Drifted gives, of the task ids of some subjects, those that stand under several business keys within one task, with these
+// keys in order.
+func (s *Store) Drifted(ctx context.Context, tasks []history.TaskID) (map[history.TaskID][]string, error) {
+	type row struct {
+		Namespace   string `ch:"namespace"`
+		TaskID      string `ch:"task_id"`
+		BusinessKey string `ch:"business_key"`
+	}
+	drifted := map[history.TaskID][]string{}
+	texts := pluck(tasks, func(t *history.TaskID) string { return t.Namespace + t.ID })
+	for _, some := range chunks(texts) {
+		part := tasks[:len(some)]
+		tasks = tasks[len(some):]
+		rows, err := selectAll[row](ctx, s, "rules/drifted", params{
+			"namespaces": pluck(part, func(t *history.TaskID) string { return t.Namespace }),
+			"task_ids":   pluck(part, func(t *history.TaskID) string { return t.ID })})
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			of := history.TaskID{Namespace: r.Namespace, ID: r.TaskID}
+			drifted[of] = append(drifted[of], r.BusinessKey)
+		}
+	}
+	return drifted, nil
+}
+
+// Gaps gives what is missing of the numbers that the emitters have given to the events that reached Kafka from a time on, by
+// emitter and number.
+func (s *Store) Gaps(ctx context.Context, namespace string, emitters []string, since time.Time) ([]history.Gap, error) {
+	type row struct {
+		Emitter string    `ch:"emitter"`
+		Low     int64     `ch:"low"`
+		High    int64     `ch:"high"`
+		Missing []int64   `ch:"missing"`
+		First   time.Time `ch:"first_heard"`
+		Last    time.Time `ch:"last_heard"`
+	}
+	var gaps []history.Gap
+	for _, some := range chunks(emitters) {
+		rows, err := selectAll[row](ctx, s, "rules/numbers", params{"namespace": namespace, "emitters": some, "since": since})
+		if err != nil {
+			return nil, err
+		}
+		for i, r := range rows {
+			gap := history.Gap{Namespace: namespace, Emitter: r.Emitter, After: known(r.First), Before: known(r.Last)}
+			if i > 0 && rows[i-1].Emitter == r.Emitter && rows[i-1].High+1 < r.Low {
+				between := gap
+				between.First, between.Last, between.After, between.Before = rows[i-1].High+1, r.Low-1, known(rows[i-1].Last), known(r.First)
+				gaps = append(gaps, between)
+			}
+			for k, n := range r.Missing {
+				if k > 0 && r.Missing[k-1]+1 == n {
+					gaps[len(gaps)-1].Last = n
+					continue
+				}
+				gap.First, gap.Last = n, n
+				gaps = append(gaps, gap)
+			}
+		}
+	}
+	return gaps, nil
+}
+
+// Emitters gives who numbered events that reached Kafka from a time on, by namespace.
+func (s *Store) Emitters(ctx context.Context, since time.Time) (map[string][]string, error) {
+	type row struct {
+		Namespace string `ch:"namespace"`
+		Emitter   string `ch:"emitter"`
+	}
+	rows, err := selectAll[row](ctx, s, "rules/emitters", params{"since": since})
+	if err != nil {
+		return nil, err
+	}
+	emitters := map[string][]string{}
+	for _, r := range rows {
+		emitters[r.Namespace] = append(emitters[r.Namespace], r.Emitter)
+	}
+	return emitters, nil
+}
+
+// failingSample is of how many ids of a task and type of error it is looked up what became of them.
+const failingSample = 1000
+
+// Failing tells what became of the task ids that were tried again after an error, by task and type of error: of those of which
+// something reached Kafka from since on, where an error that was declared permanent was retried or at least ids were tried again.
+func (s *Store) Failing(ctx context.Context, from, until, since time.Time, ids int) ([]history.Failing, error) {
+	type row struct {
+		Namespace string    `ch:"namespace"`
+		Task      string    `ch:"name"`
+		ErrorType string    `ch:"error_type"`
+		Declared  uint64    `ch:"declared_ids"`
+		Exhausted uint64    `ch:"exhausted_ids"`
+		Healed    uint64    `ch:"healed_ids"`
+		IDs       uint64    `ch:"ids"`
+		Retries   uint64    `ch:"retries"`
+		First     time.Time `ch:"first_at"`
+		Last      time.Time `ch:"last_at"`
+		TaskIDs   []string  `ch:"task_ids"`
+	}
+	rows, err := selectAll[row](ctx, s, "rules/failing", params{"from": from, "until": until, "since": since, "ids": uint64(ids), "sample": uint64(failingSample)})
+	return pluck(rows, func(r *row) history.Failing {
+		return history.Failing{Namespace: r.Namespace, Task: r.Task, ErrorType: r.ErrorType, Declared: int(r.Declared), Exhausted: int(r.Exhausted),
+			Healed: int(r.Healed), IDs: int(r.IDs), Retries: int(r.Retries), First: known(r.First), Last: known(r.Last), TaskIDs: r.TaskIDs}
+	}), err
+}
+
+// UsualEffects gives the effects that at least share of the successful ids of each task did, where at least runs of them were seen,
+// of those that reached Kafka from since on. It reads all of a bounded share of the keys.
+func (s *Store) UsualEffects(ctx context.Context, namespace string, tasks []string, since, until time.Time, runs int, share float64) (map[string][]string, error) {
+	type row struct {
+		Task   string `ch:"name"`
+		Effect string `ch:"effect"`
+		IDs    uint64 `ch:"ids"`
+		Of     uint64 `ch:"of_ids"`
+	}
+	top, err := s.sample(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := selectAll[row](ctx, s, "rules/usual_effects", params{"namespace": namespace, "tasks": tasks, "top": top, "since": since, "until": until})
+	if err != nil {
+		return nil, err
+	}
+	usual := map[string][]string{}
+	for _, r := range rows {
+		if r.Of >= uint64(runs) && float64(r.IDs) >= share*float64(r.Of) {
+			usual[r.Task] = append(usual[r.Task], r.Effect)
+		}
+	}
+	return usual, nil
+}
+
+// minRunTimes is of how many runs a percentile of run times is told.
+const minRunTimes = 100
+
+// RunTimes gives the 99th percentile of the run times of each task, of the successful runs that reached Kafka from since on, where
+// at least a hundred of them were seen. It reads all of a bounded share of the keys.
+func (s *Store) RunTimes(ctx context.Context, since, until time.Time) (map[string]time.Duration, error) {
+	type row struct {
+		Task string  `ch:"name"`
+		Runs uint64  `ch:"runs"`
+		P99  float64 `ch:"p99"`
+	}
+	top, err := s.sample(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := selectAll[row](ctx, s, "rules/run_times", params{"top": top, "since": since, "until": until, "runs": uint64(minRunTimes)})
+	if err != nil {
+		return nil, err
+	}
+	p99 := map[string]time.Duration{}
+	for _, r := range rows {
+		p99[r.Task] = time.Duration(r.P99 * float64(time.Second))
+	}
+	return p99, nil
+}
+
+// sampleEvents is how many events a question about all of a task reads, about.
+const sampleEvents = 2_000_000
+
+// sample gives the greatest key_hash of a share of the keys that has about sampleEvents events: their hashes are spread evenly.
+func (s *Store) sample(ctx context.Context) (top uint64, err error) {
+	stored, _, err := selectOne[uint64](ctx, s, "rules/stored_events", nil)
+	if err != nil || stored <= sampleEvents {
+		return math.MaxUint64, err
+	}
+	return uint64(float64(math.MaxUint64) * (sampleEvents / float64(stored))), nil
+}
+
+// Rooted gives the findings that tell a root between two moments and that changed since a third, in order of id.
+func (s *Store) Rooted(ctx context.Context, from, until, updated time.Time) ([]finding.Finding, error) {
+	return selectFindings(ctx, s, "rules/rooted", params{"from": from, "until": until, "updated": updated})
+}

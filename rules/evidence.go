@@ -1,0 +1,232 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"auditor/event"
+	"auditor/event/history"
+)
+
+// judges rebuilds the histories of subjects and gathers what is known besides: whatever a judge needs is read here, so that
+// to judge is pure. Besides them it gives the subjects under which some of their tasks have to be judged as well.
+func (e *Engine) judges(ctx context.Context, subjects []history.Subject, r reach, at moment) (judges []*judge, also []history.Subject, err error) {
+	events, err := e.store.Histories(ctx, subjects, history.Extent{Since: r.since, Limit: e.config.MaxKeyEvent, Tasks: r.first})
+	if err != nil {
+		return nil, nil, fmt.Errorf("read histories: %w", err)
+	}
+	cut := map[history.Subject]bool{}
+	for _, s := range subjects {
+		cut[s] = len(events[s]) >= e.config.MaxKeyEvent
+	}
+	drift, err := e.drift(ctx, subjects, events)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := e.bringTogether(ctx, drift, events, r.since); err != nil {
+		return nil, nil, err
+	}
+	p99, err := e.runTimes(ctx, at)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, s := range subjects {
+		past := drift.of(s, events[s])
+		if at.past {
+			past = before(past, at.now)
+		}
+		j := &judge{config: &e.config, history: history.Build(s, past), asOf: at.known, grace: at.grace(), cut: cut[s], p99: p99, drifted: drift.under(s)}
+		if err := e.inform(ctx, j, at); err != nil {
+			return nil, nil, err
+		}
+		judges = append(judges, j)
+	}
+	return judges, drift.elsewhere(subjects), nil
+}
+
+// inform tells a judge what is known of the workers and emitters of its history, and of its tasks.
+func (e *Engine) inform(ctx context.Context, j *judge, at moment) error {
+	namespace := j.history.Subject.Namespace
+	signals, err := e.signals(ctx, j.history)
+	if err != nil {
+		return err
+	}
+	j.pulse = newPulse(signals, at.limit())
+	if emitters := emittersOf(j.history); len(emitters) > 0 {
+		if j.gaps, err = e.store.Gaps(ctx, namespace, emitters, e.numbersSince(at)); err != nil {
+			return fmt.Errorf("read the emitters' numbers: %w", err)
+		}
+	}
+	if tasks := partialSuspects(j.history); len(tasks) > 0 {
+		if j.usual, err = e.usualEffects(ctx, namespace, tasks, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drift is which task ids of some subjects stand under several business keys. Such an id is judged under the first of them.
+type drift struct {
+	keys map[history.TaskID][]string
+}
+
+// drift finds the task ids among events of subjects with a business key that stand under several of them.
+func (e *Engine) drift(ctx context.Context, subjects []history.Subject, events map[history.Subject][]event.Event) (drift, error) {
+	var ids []history.TaskID
+	seen := map[history.TaskID]bool{}
+	for _, s := range subjects {
+		for _, ev := range events[s] {
+			id := history.TaskID{Namespace: s.Namespace, ID: ev.TaskID}
+			if s.BusinessKey != "" && ev.TaskID != "" && !seen[id] {
+				seen[id] = true
+				ids = append(ids, id)
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return drift{}, nil
+	}
+	keys, err := e.store.Drifted(ctx, ids)
+	if err != nil {
+		return drift{}, fmt.Errorf("find the keys of tasks: %w", err)
+	}
+	return drift{keys}, nil
+}
+
+// bringTogether adds to the events of each subject those of its task ids that stand under further keys.
+func (e *Engine) bringTogether(ctx context.Context, d drift, events map[history.Subject][]event.Event, since time.Time) error {
+	for id, keys := range d.keys {
+		home := history.Subject{Namespace: id.Namespace, BusinessKey: keys[0]}
+		if _, judged := events[home]; !judged {
+			continue
+		}
+		var others []history.Subject
+		for _, key := range keys[1:] {
+			others = append(others, history.Subject{Namespace: id.Namespace, BusinessKey: key})
+		}
+		found, err := e.store.Histories(ctx, others, history.Extent{Since: since, Limit: maxDriftEvents, Tasks: []string{id.ID}})
+		if err != nil {
+			return fmt.Errorf("read the events of a task under its other keys: %w", err)
+		}
+		for _, s := range others {
+			for _, ev := range found[s] {
+				if ev.TaskID == id.ID && ev.BusinessKey != "" {
+					events[home] = append(events[home], ev)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// maxDriftEvents is how many events of a task id are read under each of its further keys.
+const maxDriftEvents = 200
+
+// of gives those of a subject's events that are judged under it.
+func (d drift) of(s history.Subject, events []event.Event) []event.Event {
+	if len(d.keys) == 0 || s.BusinessKey == "" {
+		return events
+	}
+	return slices.DeleteFunc(events, func(e event.Event) bool {
+		keys := d.keys[history.TaskID{Namespace: s.Namespace, ID: e.TaskID}]
+		return len(keys) > 0 && keys[0] != s.BusinessKey
+	})
+}
+
+// under gives the keys of the task ids that are judged under s.
+func (d drift) under(s history.Subject) map[string][]string {
+	under := map[string][]string{}
+	for id, keys := range d.keys {
+		if id.Namespace == s.Namespace && keys[0] == s.BusinessKey {
+			under[id.ID] = keys
+		}
+	}
+	return under
+}
+
+// elsewhere gives the subjects besides those under which task ids are judged.
+func (d drift) elsewhere(subjects []history.Subject) []history.Subject {
+	var also []history.Subject
+	for id, keys := range d.keys {
+		home := history.Subject{Namespace: id.Namespace, BusinessKey: keys[0]}
+		if !slices.Contains(subjects, home) && !slices.Contains(also, home) {
+			also = append(also, home)
+		}
+	}
+	return also
+}
+
+// learned is what was measured of the tasks: it changes slowly, and is measured again now and then.
+type learned struct {
+	effects map[[2]string][]string // by namespace and task
+	asked   map[[2]string]time.Time
+	p99     map[string]time.Duration
+	p99At   time.Time
+}
+
+const learnAgain = 10 * time.Minute // after which what was measured of a task is measured again
+
+// usualEffects gives the effects that tasks do: as they are configured or, where they are not, as they were learned.
+func (e *Engine) usualEffects(ctx context.Context, namespace string, tasks []string, at moment) (map[string][]string, error) {
+	usual := map[string][]string{}
+	var ask []string
+	for _, task := range tasks {
+		if own := e.config.Tasks[task].Effects; len(own) > 0 {
+			usual[task] = own
+			continue
+		}
+		of := [2]string{namespace, task}
+		if asked, ok := e.learned.asked[of]; !ok || at.now.Sub(asked).Abs() >= learnAgain {
+			ask = append(ask, task)
+		} else {
+			usual[task] = e.learned.effects[of]
+		}
+	}
+	if len(ask) == 0 {
+		return usual, nil
+	}
+	learned, err := e.store.UsualEffects(ctx, namespace, ask, e.learnedSince(at), at.limit(), e.config.Partial.Runs, e.config.Partial.Share)
+	if err != nil {
+		return nil, fmt.Errorf("learn which effects tasks do: %w", err)
+	}
+	for _, task := range ask {
+		of := [2]string{namespace, task}
+		e.learned.effects[of], e.learned.asked[of] = learned[task], at.now
+		usual[task] = learned[task]
+	}
+	return usual, nil
+}
+
+// runTimes gives the p99 of the tasks' run times, where a rule goes by it.
+func (e *Engine) runTimes(ctx context.Context, at moment) (map[string]time.Duration, error) {
+	if !e.config.goesByRunTimes() {
+		return nil, nil
+	}
+	if e.learned.p99 != nil && at.now.Sub(e.learned.p99At).Abs() < learnAgain {
+		return e.learned.p99, nil
+	}
+	p99, err := e.store.RunTimes(ctx, e.learnedSince(at), at.limit())
+	if err != nil {
+		return nil, fmt.Errorf("learn how long tasks run: %w", err)
+	}
+	e.learned.p99, e.learned.p99At = p99, at.now
+	return p99, nil
+}
+
+// learnedSince is the arrival time from which on tasks are measured: a week.
+func (e *Engine) learnedSince(at moment) time.Time {
+	if at.past {
+		return time.Time{}
+	}
+	return at.now.AddDate(0, 0, -7)
+}
+
+// numbersSince is the arrival time from which on emitters' numbers are read.
+func (e *Engine) numbersSince(at moment) time.Time {
+	if at.past {
+		return time.Time{}
+	}
+	return at.now.Add(-e.config.longestLookBack())
+}

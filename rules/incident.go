@@ -1,0 +1,262 @@
+package rules
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"auditor/event/finding"
+)
+
+const (
+	incidentBack = 6 * time.Hour    // how far findings of one root are looked for around one that is new
+	incidentSlot = 10 * time.Minute // to which the beginning of an incident is rounded in its id
+	maxMembers   = 1000             // keys and findings that an incident lists
+)
+
+// judgeIncidents brings together the findings that come from one root, around those that changed since a time.
+func (e *Engine) judgeIncidents(ctx context.Context, since time.Time, at moment) error {
+	ends := at.limit()
+	fresh, err := e.store.Rooted(ctx, time.Time{}, ends, since)
+	if err != nil || len(fresh) == 0 {
+		return err
+	}
+	first, last := rootTimes(fresh)
+	all, err := e.store.Rooted(ctx, first.Add(-incidentBack), last.Add(incidentBack), time.Time{})
+	if err != nil {
+		return fmt.Errorf("read findings by what they come from: %w", err)
+	}
+	var found, members []finding.Finding
+	holds := map[string]bool{}
+	for _, group := range groups(&e.config, all) {
+		f := incident(group)
+		if !e.config.on(Incident, f.Task) {
+			continue
+		}
+		found, holds[f.ID] = append(found, f), true
+		for _, m := range group.members {
+			if m.Fields["incident"] != f.ID {
+				m.Fields["incident"], m.UpdatedAt = f.ID, at.now
+				members = append(members, m)
+			}
+		}
+	}
+	var gone []string
+	for _, f := range all {
+		if id, ok := f.Fields["incident"].(string); ok && !holds[id] && !slices.Contains(gone, id) {
+			gone = append(gone, id)
+		}
+	}
+	if err := e.settle(ctx, judgement{found: found, gone: gone, now: at.now}); err != nil {
+		return err
+	}
+	if len(members) == 0 {
+		return nil
+	}
+	if err := e.store.SaveFindings(ctx, members, nil); err != nil {
+		return fmt.Errorf("store which incident findings belong to: %w", err)
+	}
+	return nil
+}
+
+func rootTimes(findings []finding.Finding) (first, last time.Time) {
+	for _, f := range findings {
+		if r, ok := rootOf(f); ok {
+			if first.IsZero() || r.At.Before(first) {
+				first = r.At
+			}
+			last = later(last, r.At)
+		}
+	}
+	return first, last
+}
+
+// rooted is findings with one root.
+type rooted struct {
+	root    root // of the first of them
+	id      string
+	members []finding.Finding // in order of their roots' time
+}
+
+// groups cuts findings into those with one root: of one kind, about the same, and each at most Within after the one before;
+// where a step of a task fails, all of a day. Those of which every finding is resolved are over.
+func groups(config *Config, all []finding.Finding) []rooted {
+	type place struct {
+		namespace string
+		kind      rootKind
+		about     string
+	}
+	at := map[place][]finding.Finding{}
+	var places []place
+	for _, f := range all {
+		r, ok := rootOf(f)
+		if !ok || f.State == finding.Resolved && f.Fields["incident"] == nil {
+			continue
+		}
+		p := place{f.Namespace, r.Kind, r.About}
+		if at[p] == nil {
+			places = append(places, p)
+		}
+		at[p] = append(at[p], f)
+	}
+	var found []rooted
+	for _, p := range places {
+		for _, members := range chains(config, p.kind, at[p]) {
+			r, _ := rootOf(members[0])
+			slot := r.At.UTC().Truncate(incidentSlot)
+			if p.kind == rootRetry {
+				slot = r.At.UTC().Truncate(24 * time.Hour)
+			}
+			open := slices.ContainsFunc(members, func(f finding.Finding) bool { return f.State != finding.Resolved })
+			if open && mostOfOneRule(members) >= config.Incidents.Findings {
+				id := finding.ID(Incident, p.namespace, string(p.kind)+"\x00"+p.about, slot.Format(time.RFC3339))
+				found = append(found, rooted{r, id, members})
+			}
+		}
+	}
+	return found
+}
+
+// chains cuts the findings of one kind of root where more than Within lies between two, or a day ends.
+func chains(config *Config, kind rootKind, of []finding.Finding) [][]finding.Finding {
+	when := func(f finding.Finding) time.Time { r, _ := rootOf(f); return r.At }
+	slices.SortFunc(of, func(a, b finding.Finding) int { return cmp.Or(when(a).Compare(when(b)), cmp.Compare(a.ID, b.ID)) })
+	var all [][]finding.Finding
+	for i, f := range of {
+		apart := i == 0
+		if i > 0 && kind == rootRetry {
+			apart = !when(f).UTC().Truncate(24 * time.Hour).Equal(when(of[i-1]).UTC().Truncate(24 * time.Hour))
+		} else if i > 0 {
+			apart = when(f).Sub(when(of[i-1])) > config.Incidents.Within
+		}
+		if apart {
+			all = append(all, nil)
+		}
+		all[len(all)-1] = append(all[len(all)-1], f)
+	}
+	return all
+}
+
+// mostOfOneRule counts the findings of the rule that has the most: one trouble often shows by several rules.
+func mostOfOneRule(members []finding.Finding) int {
+	n, most := map[string]int{}, 0
+	for _, f := range members {
+		n[f.Rule]++
+		most = max(most, n[f.Rule])
+	}
+	return most
+}
+
+func incident(of rooted) finding.Finding {
+	first, last := of.members[0], of.members[len(of.members)-1]
+	end, _ := rootOf(last)
+	f := finding.Finding{
+		ID:        of.id,
+		Rule:      Incident,
+		Severity:  finding.Info,
+		Namespace: first.Namespace,
+		FirstSeen: of.root.At,
+		LastSeen:  end.At,
+	}
+	var keys, workers, tasks, causes, ids []string
+	add := func(list *[]string, text string) {
+		if text != "" && !slices.Contains(*list, text) {
+			*list = append(*list, text)
+		}
+	}
+	extra, rules := 0, map[string]int{}
+	seen := map[string]bool{}
+	for _, m := range of.members {
+		r, _ := rootOf(m)
+		if key := cmp.Or(m.BusinessKey, strings.Join(m.TaskIDs, " ")); !seen[key] {
+			seen[key] = true
+			keys = append(keys, key)
+		}
+		add(&workers, r.Worker)
+		add(&tasks, m.Task)
+		if m.Rule == RepeatedEffect {
+			add(&causes, m.Cause)
+			extra += m.Effects - 1
+		}
+		rules[m.Rule]++
+		ids = append(ids, m.ID)
+		f.Severity = graver(f.Severity, m.Severity)
+		f.LastSeen = later(f.LastSeen, m.LastSeen)
+		if len(m.Evidence) > 0 && len(f.Evidence) < 10 {
+			f.Evidence = append(f.Evidence, m.Evidence[len(m.Evidence)-1])
+		}
+	}
+	if len(tasks) == 1 {
+		f.Task = tasks[0]
+	}
+	if len(causes) > 0 {
+		f.Cause = causes[0]
+	}
+	f.Fields = map[string]any{"kind": of.root.Kind, "key_count": len(keys), "keys": keys[:min(len(keys), maxMembers)], "finding_count": len(ids),
+		"findings": ids[:min(len(ids), maxMembers)], "rules": rules, "workers": listed(workers), "tasks": listed(tasks), "effects_beyond_first": extra, "began": of.root.At}
+	doubt{}.into(&f)
+	f.Title, f.Explanation = incidentWords(of.root, end, len(keys), workers, tasks)
+	if extra > 0 {
+		f.Explanation += fmt.Sprintf(" %d effects happened beyond the first.", extra)
+	}
+	f.Explanation = sameDay(f.Explanation)
+	f.Remedy = cmp.Or(first.Remedy, "Mend the cause once: the findings have it in common.")
+	return f
+}
+
+// incidentWords says in a line and in a sentence what happened.
+func incidentWords(begin, end root, keys int, workers, tasks []string) (title, text string) {
+	span := fmt.Sprintf("between %s and %s", clock(begin.At), clock(end.At))
+	if begin.At.Equal(end.At) {
+		span = "at " + clock(begin.At)
+	}
+	who := wordsOf(workers[:min(len(workers), 3)])
+	if len(workers) > 3 {
+		who = fmt.Sprintf("%d workers", len(workers))
+	}
+	work := wordsOf(tasks[:min(len(tasks), 3)])
+	if len(tasks) > 3 {
+		work = fmt.Sprintf("%d kinds of tasks", len(tasks))
+	}
+	switch begin.Kind {
+	case rootWorkerLost:
+		return fmt.Sprintf("%s gone: %d keys hit", who, keys),
+			fmt.Sprintf("%s gone %s, as in a deploy, a kill or the loss of a host, while holding tasks that were not acknowledged (%s); what they had begun was done again elsewhere, or never ended, for %d keys.", were(who, workers), span, work, keys)
+	case rootRedelivery:
+		return fmt.Sprintf("tasks were delivered again all at once: %d keys hit", keys),
+			fmt.Sprintf("The broker delivered %s again for %d keys %s, as after its restart, a lost connection, or the visibility time-out of a prefetched cohort (held by %s).", work, keys, span, cmp.Or(who, "unnamed workers"))
+	case rootRetry:
+		return fmt.Sprintf("%s fails after its effect: %d keys hit", begin.About, keys),
+			fmt.Sprintf("A step of %s fails after the effect is done, and each retry does the effect again: %d keys %s.", begin.About, keys, span)
+	case rootPublished:
+		return fmt.Sprintf("%s was published twice for %d keys", begin.About, keys),
+			fmt.Sprintf("%s was published again for %d keys %s: the publisher ran twice, or sent its orders once more.", begin.About, keys, span)
+	}
+	return fmt.Sprintf("%s: %d tasks came to a halt", begin.About, keys), fmt.Sprintf("%d tasks (%s) came to a halt %s.", keys, begin.About, span)
+}
+
+func were(who string, workers []string) string {
+	if len(workers) == 1 {
+		return who + " was"
+	}
+	return cmp.Or(who, "Workers") + " were"
+}
+
+func listed(texts []string) []string {
+	if texts == nil {
+		return []string{}
+	}
+	return texts[:min(len(texts), maxMembers)]
+}
+
+// graver gives the graver of two severities.
+func graver(a, b finding.Severity) finding.Severity {
+	order := []finding.Severity{finding.Critical, finding.Warning, finding.Info}
+	if slices.Index(order, a) < slices.Index(order, b) {
+		return a
+	}
+	return b
+}
