@@ -485,12 +485,12 @@ func TestFilters(t *testing.T) {
 	store := full()
 	server := newServer(t, store)
 	for query, want := range map[string]view.FindingFilter{
-		"":                           {States: []finding.State{"open", "acknowledged"}, Limit: 50},
-		"state=any":                  {Limit: 50},
-		"state=resolved&sort=recent": {States: []finding.State{"resolved"}, Order: view.ByRecent, Limit: 50},
-		"namespace=":                 {States: []finding.State{"open", "acknowledged"}, Namespace: new(""), Limit: 50},
-		"since=24h&q=+a+":            {States: []finding.State{"open", "acknowledged"}, Since: noon.Add(-24 * time.Hour), Text: "a", Limit: 50},
-		"since=2026-11-01T00:00:00Z&cause=worker_lost": {States: []finding.State{"open", "acknowledged"}, Since: noon.Add(-36 * time.Hour), Cause: "worker_lost", Limit: 50},
+		"":                           {States: []finding.State{"open", "acknowledged"}, Silenced: new(false), Limit: 50},
+		"state=any":                  {Silenced: new(false), Limit: 50},
+		"state=resolved&sort=recent": {States: []finding.State{"resolved"}, Order: view.ByRecent, Silenced: new(false), Limit: 50},
+		"namespace=":                 {States: []finding.State{"open", "acknowledged"}, Namespace: new(""), Silenced: new(false), Limit: 50},
+		"since=24h&q=+a+":            {States: []finding.State{"open", "acknowledged"}, Since: noon.Add(-24 * time.Hour), Text: "a", Silenced: new(false), Limit: 50},
+		"since=2026-11-01T00:00:00Z&cause=worker_lost": {States: []finding.State{"open", "acknowledged"}, Since: noon.Add(-36 * time.Hour), Cause: "worker_lost", Silenced: new(false), Limit: 50},
 	} {
 		if a := call(t, server, "GET", "/findings?"+query, ""); a.StatusCode != 200 {
 			t.Errorf("%q: %d", query, a.StatusCode)
