@@ -22,6 +22,7 @@ import (
 	"auditor/event"
 	"auditor/event/finding"
 	"auditor/event/proof"
+	"auditor/event/review"
 	"auditor/event/view"
 	"auditor/internal/require"
 	"auditor/queries"
@@ -185,6 +186,10 @@ func artifacts(t *testing.T) string {
 	return dir
 }
 
+// reviewed is what the reviews go by.
+var reviewed = review.Settings{LookBack: 24 * time.Hour, Timeouts: []review.Timeout{
+	{Name: "RabbitMQ's consumer time-out or a lease of 30 min", After: 30 * time.Minute}, {Name: "Redis's default visibility time-out of 1 h", After: time.Hour}}}
+
 // site is a server of the pages over a real store.
 type site struct {
 	store *queries.Store
@@ -198,7 +203,7 @@ func newSite(t *testing.T, now time.Time) *site {
 	s := &site{store: querytest.Store(t), now: now}
 	config := web.DefaultConfig()
 	config.Refresh = time.Second
-	server, err := web.New(config, s.store.Pages(), web.Options{Version: "test", Replayer: newSender(t, s.store), IngestStatus: func() []view.Partition {
+	server, err := web.New(config, s.store.Pages(), web.Options{Version: "test", Replayer: newSender(t, s.store), Review: reviewed, IngestStatus: func() []view.Partition {
 		checked := time.Now()
 		return []view.Partition{
 			{Topic: "task-events", Partition: 0, Next: 9000, End: 9000, Newest: checked, Checked: checked},
@@ -294,6 +299,10 @@ func TestPagesInABrowser(t *testing.T) {
 		{"search", "/search?q=settle_order"},
 		{"search-none", "/search?q=nothing-of-that-name"},
 		{"tasks", "/tasks"},
+		{"task", "/tasks/crm.notify"},
+		{"task-outlasts", "/tasks/mail.send_batch"},
+		{"task-loop", "/tasks/search.index"},
+		{"task-hostile", "/tasks/?name=" + url.QueryEscape(hostileTask)},
 		{"workers", "/workers"},
 		{"evidence", "/evidence"},
 		{"not-found", "/keys?key=unknown"},

@@ -29,6 +29,7 @@ type entry struct {
 	value   any
 	err     error
 	expires time.Time // zero while it is being loaded
+	again   bool      // it is being found anew, and serves meanwhile
 }
 
 func newCache(timeout time.Duration) *cache {
@@ -39,7 +40,13 @@ func newCache(timeout time.Duration) *cache {
 // ask gives the shared answer under key, or has load find it. The query outlives the request that caused it, for others
 // may wait for it too; it has its own time-out, and ends with the cache.
 func ask[T any](ctx context.Context, c *cache, key string, keep time.Duration, load func(context.Context) (T, error)) (T, error) {
-	e, err := c.join(key, keep, func(ctx context.Context) (any, error) { return load(ctx) })
+	return askLongest(ctx, c, key, keep, 0, load)
+}
+
+// askLongest is ask for what takes long to find. An answer that is older than keep, though not by more than longer, is
+// given all the same, and found anew behind the back of the one who asked.
+func askLongest[T any](ctx context.Context, c *cache, key string, keep, longer time.Duration, load func(context.Context) (T, error)) (T, error) {
+	e, err := c.join(key, keep, longer, func(ctx context.Context) (any, error) { return load(ctx) })
 	if err != nil {
 		var none T
 		return none, err
@@ -54,34 +61,54 @@ func ask[T any](ctx context.Context, c *cache, key string, keep time.Duration, l
 	return value, e.err
 }
 
-func (c *cache) join(key string, keep time.Duration, load func(context.Context) (any, error)) (*entry, error) {
+func (c *cache) join(key string, keep, longer time.Duration, load func(context.Context) (any, error)) (*entry, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return nil, context.Canceled
 	}
 	now := time.Now()
-	if e, ok := c.entries[key]; ok && (e.expires.IsZero() || now.Before(e.expires)) {
-		return e, nil
+	old, ok := c.entries[key]
+	switch {
+	case ok && (old.expires.IsZero() || now.Before(old.expires)):
+		return old, nil
+	case ok && now.Before(old.expires.Add(longer)):
+		if !old.again {
+			old.again = true
+			c.find(key, old, keep, load)
+		}
+		return old, nil
 	}
 	c.evict(now)
-	e := &entry{done: make(chan struct{})}
+	e := c.find(key, nil, keep, load)
 	c.entries[key] = e
+	return e, nil
+}
+
+// find has load find what key stands for. It takes the place of old, if there is one, once it is found. The cache is
+// locked.
+func (c *cache) find(key string, old *entry, keep time.Duration, load func(context.Context) (any, error)) *entry {
+	e := &entry{done: make(chan struct{})}
 	c.running.Go(func() {
 		ctx, cancel := context.WithTimeout(c.ctx, c.timeout)
 		defer cancel()
 		e.value, e.err = load(ctx)
-		c.settle(key, e, keep)
+		c.settle(key, e, old, keep)
 		close(e.done)
 	})
-	return e, nil
+	return e
 }
 
-func (c *cache) settle(key string, e *entry, keep time.Duration) {
+func (c *cache) settle(key string, e, old *entry, keep time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.expires = time.Now().Add(keep)
-	if e.err != nil && c.entries[key] == e {
+	switch {
+	case old != nil && e.err != nil:
+		old.again = false // it is tried again by whoever asks next
+	case old != nil && c.entries[key] == old:
+		c.entries[key] = e
+	case e.err != nil && c.entries[key] == e:
 		delete(c.entries, key)
 	}
 }

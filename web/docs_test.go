@@ -27,7 +27,7 @@ func TestDocumentation(t *testing.T) {
 	api, pages := read(t, "../docs/api.md"), read(t, "../docs/dashboard.md")
 	routes := map[string]bool{}
 	for _, r := range server.echo.Routes() {
-		path := strings.ReplaceAll(r.Path, ":id", "{id}")
+		path := regexp.MustCompile(`:([a-z]+)`).ReplaceAllString(r.Path, "{$1}")
 		call := r.Method + " " + path
 		routes[call] = true
 		switch {
@@ -36,7 +36,7 @@ func TestDocumentation(t *testing.T) {
 			if !strings.Contains(api, call) {
 				t.Errorf("docs/api.md does not tell of %s", call)
 			}
-		case r.Method == "GET" && !strings.Contains(pages, "`"+strings.ReplaceAll(path, "{id}", "ID")):
+		case r.Method == "GET" && !strings.Contains(pages, "`"+strings.NewReplacer("{id}", "ID", "{task}", "TASK").Replace(path)):
 			t.Errorf("docs/dashboard.md does not tell of %s", path)
 		}
 	}

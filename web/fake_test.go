@@ -18,6 +18,7 @@ import (
 	"auditor/event/history"
 	"auditor/event/proof"
 	"auditor/event/reject"
+	"auditor/event/review"
 	"auditor/event/silence"
 	"auditor/event/view"
 	"auditor/web"
@@ -42,6 +43,9 @@ type fake struct {
 	fates    []reject.Fate
 	list     view.RejectList // the last page of them asked for
 	workers  []view.Worker
+	activity []view.Activity
+	measures []review.Measure
+	reviewed []review.Query // what was asked for
 	asked    int
 	block    chan struct{} // when set, questions wait until it is closed or their context ends
 }
@@ -190,7 +194,21 @@ func (f *fake) ExtraEffects(ctx context.Context, _ time.Time, _ time.Duration) (
 }
 
 func (f *fake) Activity(ctx context.Context, _ time.Time, _ time.Duration) ([]view.Activity, error) {
-	return nil, f.ask(ctx)
+	return f.activity, f.ask(ctx)
+}
+
+func (f *fake) Review(ctx context.Context, q review.Query) ([]review.Measure, error) {
+	err := f.ask(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reviewed = append(f.reviewed, q)
+	var chosen []review.Measure
+	for _, m := range f.measures {
+		if (q.Task == nil || *q.Task == m.Task) && (q.Namespace == nil || *q.Namespace == m.Namespace) {
+			chosen = append(chosen, m)
+		}
+	}
+	return chosen, err
 }
 
 func (f *fake) Workers(ctx context.Context, _ int) ([]view.Worker, error) {

@@ -180,7 +180,7 @@ func (s *Server) facts(f finding.Finding) []fact {
 		facts = append(facts, fact{Name: "namespace", Mono: true, Items: []phrase{{Text: f.Namespace, Href: findingsHref("namespace", f.Namespace)}}})
 	}
 	if f.Task != "" {
-		facts = append(facts, fact{Name: "task", Mono: true, Items: []phrase{{Text: f.Task, Href: findingsHref("task", f.Task)}}})
+		facts = append(facts, fact{Name: "task", Mono: true, Items: []phrase{{Text: f.Task, Href: reviewHref(f.Namespace, f.Task)}}})
 	}
 	if len(f.TaskIDs) > 0 {
 		ids := fact{Name: "task ids", Mono: true}

@@ -98,7 +98,8 @@ type rendered struct {
 
 // request is what a page may ask of the request: nothing that differs between those who share its answer.
 type request struct {
-	id    string
+	id    string // of a finding or a reject
+	task  string // name of a task
 	query url.Values
 	path  string // with the query, as a link back to the page
 }
@@ -107,7 +108,7 @@ type request struct {
 func (s *Server) page(load func(context.Context, request) (document, error)) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		u := c.Request().URL
-		asked := request{id: c.Param("id"), query: u.Query(), path: u.RequestURI()}
+		asked := request{id: c.Param("id"), task: taskOf(c), query: u.Query(), path: u.RequestURI()}
 		drawn, err := ask(c.Request().Context(), s.cache, "page "+asked.path, shared, func(ctx context.Context) (rendered, error) {
 			doc, err := load(ctx, asked)
 			if err != nil {

@@ -19,6 +19,9 @@ import (
 // hostileKey is what a page must survive: markup, quotes, a NUL, a bidirectional override, half of a URL.
 const hostileKey = "<script>alert(1)</script>\"'&?#%2F/\x00\u202egnp.exe\u202c{{.}}"
 
+// hostileTask is the same as a task's name, which the store keeps as a word of its own.
+var hostileTask = "../<b onclick=x>" + strings.Repeat("a-very-long-name.", 12) + "\u202egnp"
+
 // longKey is a business key of 1 KiB without a place to break it.
 var longKey = "cart:" + strings.Repeat("0123456789abcdef", 64)
 
@@ -53,6 +56,12 @@ func (s *scene) hostile() {
 	for i, key := range []string{hostileKey, longKey} {
 		s.twice(key, fmt.Sprintf("hostile-%d", i), s.now.Add(-time.Duration(9+i)*time.Minute))
 	}
+	e = event.Event{Task: hostileTask, TaskID: "hostile-task", BusinessKey: "hostile-task", Worker: "w3@shop-1"}
+	s.at(8*time.Minute, kind(e, event.Started))
+	s.at(8*time.Minute-time.Second, failed(e, event.Retried, hostileKey, hostileKey))
+	e.Retries = 1
+	s.at(7*time.Minute, kind(e, event.Started))
+	s.at(7*time.Minute-time.Second, kind(e, event.Succeeded))
 }
 
 // at adds an event, so long before now.

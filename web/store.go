@@ -9,6 +9,7 @@ import (
 	"auditor/event/history"
 	"auditor/event/proof"
 	"auditor/event/reject"
+	"auditor/event/review"
 	"auditor/event/silence"
 	"auditor/event/view"
 )
@@ -19,6 +20,7 @@ type Store interface {
 	Silences
 	Histories
 	Figures
+	Reviews
 	Rejects
 }
 
@@ -61,6 +63,12 @@ type Histories interface {
 	Heard(ctx context.Context, namespace string, workers []string, from, until time.Time) ([]history.Signal, error)
 	// Search finds what a text may be: a business key or the beginning of one, a task id, a request id, a worker.
 	Search(ctx context.Context, text string, limit int) ([]view.Hit, error)
+}
+
+// Reviews holds how tasks behave.
+type Reviews interface {
+	// Review measures the tasks that a query chooses, on a bounded share of their keys, those with the most ids first.
+	Review(ctx context.Context, q review.Query) ([]review.Measure, error)
 }
 
 // Figures holds what the pages count.

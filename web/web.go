@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"auditor/event/finding"
+	"auditor/event/review"
 	"auditor/event/view"
 
 	"github.com/labstack/echo/v4"
@@ -40,6 +41,7 @@ type Options struct {
 	// Replayer sends rejects through again. nil: this process has no Kafka to send to.
 	Replayer Replayer
 
+	Review     review.Settings       // what reviews of tasks go by
 	Checks     []Check               // what readiness rests on
 	Registerer prometheus.Registerer // nil: the server's own metrics are not registered
 	Gatherer   prometheus.Gatherer   // nil: no /metrics
@@ -60,6 +62,8 @@ type Server struct {
 	origins  *http.CrossOriginProtection
 	renderer *renderer
 	cache    *cache
+	reviewed *cache        // reviews of tasks, which take longer
+	reviews  chan struct{} // holds one for each review under way
 	metrics  *metrics
 	echo     *echo.Echo
 }
@@ -83,7 +87,8 @@ func New(config Config, store Store, options Options) (*Server, error) {
 	s := &Server{
 		config: config, store: store, options: options, log: options.Log, now: options.Now, zone: zone,
 		hosts: newHostGuard(config), origins: http.NewCrossOriginProtection(), renderer: renderer,
-		cache: newCache(config.QueryTimeout), metrics: newMetrics(options.Registerer),
+		cache: newCache(config.QueryTimeout), reviewed: newCache(max(config.QueryTimeout, reviewTimeout)), reviews: make(chan struct{}, mostReviews),
+		metrics: newMetrics(options.Registerer),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -104,7 +109,9 @@ func New(config Config, store Store, options Options) (*Server, error) {
 func (s *Server) Handler() http.Handler { return s.echo }
 
 // Close stops the queries that still run for requests which have gone away, and waits for them or for ctx.
-func (s *Server) Close(ctx context.Context) error { return s.cache.close(ctx) }
+func (s *Server) Close(ctx context.Context) error {
+	return errors.Join(s.cache.close(ctx), s.reviewed.close(ctx))
+}
 
 func (s *Server) routes() *echo.Echo {
 	e := echo.New()
@@ -126,6 +133,8 @@ func (s *Server) routes() *echo.Echo {
 	e.POST("/silences/:id/end", s.postEndSilence)
 	e.Match(read, "/keys", s.page(s.keyPage))
 	e.Match(read, "/tasks", s.page(s.tasksPage))
+	e.Match(read, "/tasks/", s.page(s.taskPage))
+	e.Match(read, "/tasks/:task", s.page(s.taskPage))
 	e.Match(read, "/tasks/id", s.page(s.taskIDPage))
 	e.Match(read, "/workers", s.page(s.workersPage))
 	e.Match(read, "/evidence", s.page(s.evidencePage))
@@ -152,6 +161,8 @@ func (s *Server) routes() *echo.Echo {
 	api.POST("/silences/:id/end", s.apiEndSilence)
 	api.Match(read, "/keys", s.apiKey)
 	api.Match(read, "/events", s.apiEvents)
+	api.Match(read, "/reviews", s.apiReviews)
+	api.Match(read, "/tasks/:task/review", s.apiReview)
 	api.Match(read, "/rejects", s.apiRejects)
 	api.Match(read, "/rejects/counts", s.apiRejectCounts)
 	api.Match(read, "/rejects/:id", s.apiReject)

@@ -20,18 +20,21 @@ import (
 	"auditor/event"
 	"auditor/event/finding"
 	"auditor/event/reject"
+	"auditor/event/review"
 	"auditor/event/view"
 	"auditor/web"
 )
 
 var pages = []string{"/", "/?window=1h", "/findings", "/findings/0123456789abcdef01234567", "/keys?key=receipt:9", "/tasks", "/tasks/id?id=a1",
-	"/workers", "/evidence", "/rejects", "/rejects/t:1:41:0", "/search?q=receipt"}
+	"/tasks/mail.send", "/tasks/?name=mail.send", "/workers", "/evidence", "/rejects", "/rejects/t:1:41:0", "/search?q=receipt"}
 
 func full() *fake {
 	return &fake{findings: []finding.Finding{twice("receipt:9")}, events: happened("receipt:9"),
-		ledger:  []view.Ledger{{Topic: "t", Last: 2, Events: 3, Records: 3, KafkaTime: noon, Judged: 3}},
-		workers: []view.Worker{{Name: "w1@host", Last: noon}},
-		rejects: []reject.Reject{{State: reject.Open, Size: 1, Reject: event.Reject{Position: event.Position{Topic: "t", Partition: 1, Offset: 41}, KafkaTime: noon, Reason: event.ReasonNotJSON, Detail: "no", Raw: []byte("x")}}}}
+		ledger:   []view.Ledger{{Topic: "t", Last: 2, Events: 3, Records: 3, KafkaTime: noon, Judged: 3}},
+		workers:  []view.Worker{{Name: "w1@host", Last: noon}},
+		activity: []view.Activity{{Slot: noon, Latest: noon, Task: "mail.send", Events: 3, Runs: 1, Succeeded: 1}},
+		measures: []review.Measure{measured("", "mail.send")},
+		rejects:  []reject.Reject{{State: reject.Open, Size: 1, Reject: event.Reject{Position: event.Position{Topic: "t", Partition: 1, Offset: 41}, KafkaTime: noon, Reason: event.ReasonNotJSON, Detail: "no", Raw: []byte("x")}}}}
 }
 
 func TestPagesAnswer(t *testing.T) {
@@ -100,11 +103,12 @@ func elements(t *testing.T, key string) []string {
 	store := &fake{findings: []finding.Finding{twice(key)}, events: happened(key), hits: []view.Hit{
 		{Kind: view.HitKey, BusinessKey: key, Task: key}, {Kind: view.HitTask, TaskID: key, BusinessKey: key}},
 		rejects: []reject.Reject{{State: reject.Open, Size: len(key), Reject: event.Reject{Position: event.Position{Topic: "t"}, Key: []byte(key), Raw: []byte(key), Reason: "json", Detail: key,
-			Headers: []event.Header{{Key: key, Value: []byte(key)}}}, Log: []reject.Entry{{Action: reject.Purge, By: key, Note: key, Attempt: key}}}}}
+			Headers: []event.Header{{Key: key, Value: []byte(key)}}}, Log: []reject.Entry{{Action: reject.Purge, By: key, Note: key, Attempt: key}}}},
+		activity: []view.Activity{{Latest: noon, Namespace: key, Task: key, Runs: 1}}, measures: []review.Measure{measured(key, key)}}
 	server := newServer(t, store)
 	var all []string
 	for _, path := range []string{"/", "/findings?q=" + url.QueryEscape(key), "/findings/0123456789abcdef01234567", "/keys?key=" + url.QueryEscape(key),
-		"/tasks/id?id=" + url.QueryEscape(key), "/search?q=" + url.QueryEscape("text"), "/evidence", "/rejects?state=any"} {
+		"/tasks/id?id=" + url.QueryEscape(key), "/tasks", "/tasks/?name=" + url.QueryEscape(key), "/search?q=" + url.QueryEscape("text"), "/evidence", "/rejects?state=any"} {
 		a := call(t, server, "GET", path, "")
 		if a.StatusCode != http.StatusOK {
 			t.Fatalf("%s: %d %s", path, a.StatusCode, a.body)

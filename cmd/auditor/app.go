@@ -338,6 +338,7 @@ func (a *app) serve() error {
 		Gatherer:   a.registry,
 		Profiling:  a.config.Profiling,
 		Version:    version,
+		Review:     a.config.Review(),
 	}
 	if a.ingester != nil {
 		options.IngestStatus = func() []view.Partition { return partitions(a.ingester.Status()) }

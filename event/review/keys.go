@@ -56,6 +56,10 @@ func copiesSkipped(m *Measure) Answer {
 	a := Answer{Numbers: Numbers{{"skipped", float64(m.Skips)}, {"deduplicated", float64(m.DroppedEffects)},
 		{"did_it_again", float64(m.Extra())}, {"did_it_again_under_one_idempotency_key", float64(m.GuardedEffects)}}}
 	switch {
+	case m.Extra() == 1 && stopped+m.GuardedEffects == 0:
+		a.Verdict, a.Says = Bad, "The one copy that was seen did the work again."
+	case m.Extra() > 0 && stopped+m.GuardedEffects == 0:
+		a.Verdict, a.Says = Bad, fmt.Sprintf("All %s did the work again.", count(m.Extra(), "copy", "copies"))
 	case m.Extra() > 0:
 		a.Verdict, a.Says = Bad, fmt.Sprintf("%s did the work again; %s skipped or dropped.",
 			outOf(m.Extra(), m.Extra()+m.GuardedEffects+stopped, "copy", "copies"), was(stopped, "other"))

@@ -96,9 +96,17 @@ type Bucket struct {
 	Count int     `json:"count"`
 }
 
+// Longer gives the lengths that count against time-outs: of runs or, where deliveries are held for longer, of those.
+func (m *Measure) Longer() Lengths {
+	if m.Held.Max > m.Took.Max {
+		return m.Held
+	}
+	return m.Took
+}
+
 // Longest is how long a run took or a delivery was held, at most.
 func (m *Measure) Longest() time.Duration {
-	return time.Duration(max(m.Took.Max, m.Held.Max) * float64(time.Second))
+	return time.Duration(m.Longer().Max * float64(time.Second))
 }
 
 // Extra is how many effects happened beyond the first and could have been told from it by nobody. Where the task tells no

@@ -1,8 +1,10 @@
 package review
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -67,20 +69,24 @@ func seenEnough(gaps []Gap) (kept []Gap, all int) {
 	return kept, all
 }
 
-// spreadOf is how far gaps of the same attempt lie apart, as a share of their median, averaged over all gaps.
+// spreadOf is how far gaps of the same attempt lie apart, as a share of their median: in the middle over all gaps, for a
+// part of them may follow another plan.
 func spreadOf(gaps []Gap) float64 {
-	sum, n := 0.0, 0
-	for _, g := range gaps {
-		if g.Median > 0 {
-			sum += (g.High - g.Low) / g.Median * float64(g.Count)
-			n += g.Count
+	sorted := slices.DeleteFunc(slices.Clone(gaps), func(g Gap) bool { return g.Median <= 0 })
+	slices.SortFunc(sorted, func(a, b Gap) int { return cmp.Compare(a.spread(), b.spread()) })
+	all, sum := 0, 0
+	for _, g := range sorted {
+		all += g.Count
+	}
+	for _, g := range sorted {
+		if sum += g.Count; 2*sum >= all {
+			return g.spread()
 		}
 	}
-	if n == 0 {
-		return 0
-	}
-	return sum / float64(n)
+	return 0
 }
+
+func (g Gap) spread() float64 { return (g.High - g.Low) / g.Median }
 
 // growthOf is by what factor gaps grow from one attempt to the next, on the whole; 1 where only one attempt was seen.
 func growthOf(gaps []Gap) float64 {

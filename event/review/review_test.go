@@ -48,7 +48,8 @@ var verdicts = []struct {
 
 	{review.CopiesSkipped, "all", review.Measure{Effects: 9, Skips: 2, DroppedEffects: 1}, review.Good, "All 3 copies were skipped or dropped"},
 	{review.CopiesSkipped, "some", review.Measure{Effects: 9, Skips: 2, ExtraEffects: 1}, review.Bad, "1 of 3 copies did the work again; 2 others were"},
-	{review.CopiesSkipped, "success stands for an effect", review.Measure{ExtraSuccesses: 2}, review.Bad, "2 of 2 copies did the work again"},
+	{review.CopiesSkipped, "success stands for an effect", review.Measure{ExtraSuccesses: 2}, review.Bad, "All 2 copies did the work again"},
+	{review.CopiesSkipped, "the only one", review.Measure{ExtraSuccesses: 1}, review.Bad, "The one copy that was seen did"},
 	{review.CopiesSkipped, "success does not count beside effects", review.Measure{Effects: 5, ExtraSuccesses: 2}, review.NotSeen, "No copy was seen"},
 	{review.CopiesSkipped, "one idempotency key", review.Measure{Effects: 9, Skips: 5, ExtraEffects: 2, GuardedEffects: 2}, review.NotSeen, "2 of 7 copies did the effect again under the same"},
 	{review.CopiesSkipped, "few", review.Measure{Skips: 2}, review.NotSeen, "Only 2 copies were seen"},
@@ -56,6 +57,7 @@ var verdicts = []struct {
 	{review.BackOff, "jitter and growth", review.Measure{Gaps: gaps(10, [3]float64{8, 10, 12}, [3]float64{16, 20, 24}, [3]float64{32, 40, 48})}, review.Good, "10 s, 20 s, 40 s: they back off, spread by 40 %"},
 	{review.BackOff, "growth up to a limit", review.Measure{Gaps: gaps(10, [3]float64{8, 10, 12}, [3]float64{16, 20, 24}, [3]float64{16, 20, 24}, [3]float64{16, 20, 24})}, review.Good, "back off"},
 	{review.BackOff, "fixed", review.Measure{Gaps: gaps(30, [3]float64{180, 180, 180.1}, [3]float64{180, 180, 180}), Together: 300}, review.Bad, "3 m, 3 m: fixed, without jitter, so that what fails together comes back together; up to 300 attempts"},
+	{review.BackOff, "fixed, save for some", review.Measure{Gaps: gaps(60, [3]float64{20, 180, 180}, [3]float64{180, 180, 180}, [3]float64{180, 180, 180})}, review.Bad, "fixed"},
 	{review.BackOff, "growth without jitter", review.Measure{Gaps: gaps(10, [3]float64{10, 10, 10}, [3]float64{20, 20, 20}, [3]float64{40, 40, 40})}, review.Bad, "without jitter"},
 	{review.BackOff, "jitter without growth", review.Measure{Gaps: gaps(10, [3]float64{8, 10, 12}, [3]float64{8, 10, 12}, [3]float64{8, 10, 12})}, review.Bad, "do not back off"},
 	{review.BackOff, "jitter, few attempts", review.Measure{Gaps: gaps(20, [3]float64{8, 10, 12})}, review.Good, "cannot be told"},
@@ -80,6 +82,8 @@ var verdicts = []struct {
 	{review.Timeouts, "short", review.Measure{Took: review.Lengths{Count: 20, P99: 4, Max: 5}, Timeouts: []review.Against{against(half, 0, 0), against(hour, 0, 0)}}, review.Good, "took 5 s (p99 4 s): 0.3 % of half an hour"},
 	{review.Timeouts, "near", review.Measure{Took: review.Lengths{Count: 20, Max: 1500}, Timeouts: []review.Against{against(half, 0, 0)}}, review.Bad, "25 m (p99 0 ms): 83 % of half an hour"},
 	{review.Timeouts, "over", review.Measure{Took: review.Lengths{Count: 20, Max: 2000}, Timeouts: []review.Against{against(half, 3, 1)}}, review.Bad, "3 task ids were longer than half an hour allows, and 1 of them was delivered again"},
+	{review.Timeouts, "over and delivered again, of few", review.Measure{Took: review.Lengths{Count: 2, Max: 2000}, Timeouts: []review.Against{against(half, 1, 1)}}, review.Bad, "1 task id was longer"},
+	{review.Timeouts, "over, of few", review.Measure{Took: review.Lengths{Count: 2, Max: 2000}, Timeouts: []review.Against{against(half, 1, 0)}}, review.NotSeen, "Only 2 runs"},
 	{review.Timeouts, "held", review.Measure{Took: review.Lengths{Count: 20, Max: 5}, Held: review.Lengths{Count: 20, Max: 3500}, Timeouts: []review.Against{against(hour, 0, 0)}}, review.Bad, "held for 58 m 20 s"},
 	{review.Timeouts, "one that does not hold", review.Measure{Took: review.Lengths{Count: 20, Max: 2000}, Timeouts: []review.Against{against(half, 3, 0), against(hour, 0, 0)}}, review.Good, "56 % of an hour"},
 	{review.Timeouts, "none known", review.Measure{Took: review.Lengths{Count: 20, Max: 2000}}, review.NotSeen, "no time-out is known"},
@@ -141,7 +145,7 @@ func TestNothingMeasured(t *testing.T) {
 }
 
 func TestJSON(t *testing.T) {
-	r := review.Of(review.Measure{Task: "a", IDs: 20, KeyedIDs: 20, Sample: review.Sample{OneIn: 16, Events: 80}, Timeouts: []review.Against{against(hour, 2, 1)}})
+	r := review.Of(review.Measure{Task: "a", IDs: 20, KeyedIDs: 20, Sample: review.Sample{OneIn: 16, Events: 80}, Timeouts: []review.Against{against(hour, 2, 0)}})
 	text, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +153,7 @@ func TestJSON(t *testing.T) {
 	for _, want := range []string{
 		`"task":"a","namespace":"","sample":{"one_in":16,"events":80},"verdicts":{"bad":0,"good":1,"not_seen":9}`,
 		`{"question":"business_key","asks":"Does it carry a business key?","verdict":"good","says":"100 % of 20 task ids carry a business key.","numbers":{"task_ids":20,"with_key":20}}`,
-		`"timeouts":[{"name":"an hour","after_seconds":3600,"ids_over":2,"ids_over_delivered_again":1}],"errors":[],"retry_gaps":[],"retry_gap_histogram":[]`,
+		`"timeouts":[{"name":"an hour","after_seconds":3600,"ids_over":2,"ids_over_delivered_again":0}],"errors":[],"retry_gaps":[],"retry_gap_histogram":[]`,
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%s\nlacks %s", text, want)

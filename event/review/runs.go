@@ -2,6 +2,7 @@ package review
 
 import (
 	"fmt"
+	"time"
 )
 
 // What it takes to say something of runs.
@@ -20,7 +21,8 @@ func timeouts(m *Measure) Answer {
 	longest := m.Longest()
 	a := Answer{Numbers: Numbers{{"runs", float64(m.Took.Count)}, {"p50_seconds", rounded(m.Took.P50)}, {"p95_seconds", rounded(m.Took.P95)},
 		{"p99_seconds", rounded(m.Took.P99)}, {"longest_run_seconds", rounded(m.Took.Max)}, {"longest_held_seconds", rounded(m.Held.Max)}}}
-	if m.Took.Count < fewRuns {
+	nearest := m.Nearest()
+	if m.Took.Count < fewRuns && (nearest == nil || nearest.Again == 0) {
 		a.Verdict, a.Says = NotSeen, only(m.Took.Count, "run")+" seen from start to end."
 		return a
 	}
@@ -28,7 +30,6 @@ func timeouts(m *Measure) Answer {
 	if m.Held.Max > m.Took.Max+1 {
 		took = fmt.Sprintf("The longest delivery was held for %s (its run and the wait before it; runs take %s at p99)", Length(m.Held.Max), Length(m.Took.P99))
 	}
-	nearest := m.Nearest()
 	if nearest == nil {
 		a.Verdict, a.Says = NotSeen, took+", and no time-out is known that it could come near."
 		return a
@@ -39,7 +40,7 @@ func timeouts(m *Measure) Answer {
 	switch {
 	case nearest.Over > 0:
 		a.Verdict, a.Says = Bad, fmt.Sprintf("%s: %s longer than %s allows, and %s delivered again.", took, was(nearest.Over, "task id"), nearest.text(), was(nearest.Again, "of them", "of them"))
-	case share >= nearTimeout:
+	case Near(longest, nearest.After):
 		a.Verdict, a.Says = Bad, fmt.Sprintf("%s: %s of %s.", took, percent(share), nearest.text())
 	default:
 		a.Verdict, a.Says = Good, fmt.Sprintf("%s: %s of %s.", took, percent(share), nearest.text())
@@ -47,20 +48,25 @@ func timeouts(m *Measure) Answer {
 	return a
 }
 
-// Nearest is the shortest time-out that may hold for the task; nil where there is none. One that several ids outlasted
-// while none of them was delivered again does not.
+// Nearest is the shortest time-out that may hold for the task; nil where there is none.
 func (m *Measure) Nearest() *Against {
 	var nearest *Against
 	for i := range m.Timeouts {
 		t := &m.Timeouts[i]
-		if t.Over >= fewOver && t.Again == 0 || t.After <= 0 {
-			continue
-		}
-		if nearest == nil || t.After < nearest.After {
+		if t.Holds() && t.After > 0 && (nearest == nil || t.After < nearest.After) {
 			nearest = t
 		}
 	}
 	return nearest
+}
+
+// Holds reports whether the time-out may hold for the task: one that several ids outlasted while none of them was
+// delivered again does not.
+func (t *Against) Holds() bool { return t.Over < fewOver || t.Again > 0 }
+
+// Near reports whether something that takes so long comes near a time-out.
+func Near(longest, timeout time.Duration) bool {
+	return longest.Seconds() >= nearTimeout*timeout.Seconds()
 }
 
 func (t *Against) text() string {
