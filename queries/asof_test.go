@@ -14,6 +14,12 @@ import (
 func pastStore(t *testing.T, events ...event.Event) *Store {
 	t.Helper()
 	s := newStore(t)
+	insertPast(t, s, events...)
+	return s
+}
+
+func insertPast(t *testing.T, s *Store, events ...event.Event) {
+	t.Helper()
 	b := event.Batch{Topic: "t", Partition: 3, Last: int64(len(events) - 1), Records: len(events)}
 	for i, e := range events {
 		e.Topic, e.Partition, e.Offset, e.KafkaTime = b.Topic, b.Partition, int64(i), e.Time.Add(time.Hour)
@@ -22,7 +28,6 @@ func pastStore(t *testing.T, events ...event.Event) *Store {
 	if err := s.InsertBatch(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	return s
 }
 
 func happened(id string, kind event.Type, at time.Time) event.Event {

@@ -23,6 +23,7 @@ import (
 	"auditor/event/proof"
 	"auditor/event/reject"
 	"auditor/event/silence"
+	"auditor/event/userrule"
 	"auditor/internal/require"
 )
 
@@ -171,6 +172,9 @@ func everyday(t testing.TB, s *Store) {
 			t.Fatal(err)
 		}
 	}
+	if err := s.SaveRuleRun(t.Context(), userrule.Run{Rule: "some_rule", Time: noon, Took: time.Second, Found: 3}); err != nil {
+		t.Fatal(err)
+	}
 	var found []finding.Finding
 	var changes []finding.Change
 	var tasks []history.Pending
@@ -294,7 +298,7 @@ func TestStatementsAnswerTheSameOnACluster(t *testing.T) {
 		if !regexp.MustCompile(`(?m)^(SELECT|WITH)\b`).MatchString(st.text) || strings.Contains(st.text, "INSERT") {
 			continue
 		}
-		about := []string{"database_engine", "retention", "retention_raised", "server", "settings", "clusters", "tables"}
+		about := []string{"database_engine", "retention", "retention_raised", "server", "settings", "clusters", "tables", "foreign_functions"}
 		if st.params["cluster"] != "" || slices.Contains(about, strings.TrimPrefix(name, "store/")) {
 			continue // about the servers
 		}

@@ -75,6 +75,7 @@ var shardedBy = map[string]string{
 	"finding_versions": firstShard,
 	"finding_log":      firstShard,
 	"silence_log":      firstShard,
+	"rule_runs":        firstShard,
 }
 
 // windowSeconds is how long a Replicated table remembers a token. Servers since 26 forget after an hour by default, and an
