@@ -48,6 +48,7 @@ type Config struct {
 	Timeouts    []Timeout       `yaml:"timeouts"`       // time-outs of brokers and leases that a gap between two deliveries is compared with
 	BatchSize   int             `yaml:"batch_size"`     // offsets of one partition that one look reads at most
 	MaxKeyEvent int             `yaml:"max_key_events"` // events of one key that are read at most, the newest
+	Files       []string        `yaml:"files"`          // of rules that users wrote: paths, or patterns such as rules/*.yaml
 	Tasks       map[string]Task `yaml:"-"`              // by task name
 }
 

@@ -107,7 +107,7 @@ const (
 )
 
 // Outcomes says of each finding of a replay what Keep would do with it.
-func Outcomes(ctx context.Context, store Findings, found []finding.Finding) ([]Outcome, error) {
+func Outcomes(ctx context.Context, store lookup, found []finding.Finding) ([]Outcome, error) {
 	known, err := knownOf(ctx, store, found)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,12 @@ func Outcomes(ctx context.Context, store Findings, found []finding.Finding) ([]O
 	return outcomes, nil
 }
 
-func knownOf(ctx context.Context, store Findings, found []finding.Finding) (map[string]finding.Finding, error) {
+// lookup gives findings by id.
+type lookup interface {
+	Findings(ctx context.Context, ids []string) (map[string]finding.Finding, error)
+}
+
+func knownOf(ctx context.Context, store lookup, found []finding.Finding) (map[string]finding.Finding, error) {
 	ids := make([]string, len(found))
 	for i, f := range found {
 		ids[i] = f.ID

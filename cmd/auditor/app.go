@@ -58,6 +58,8 @@ type app struct {
 	store    *queries.Store
 	ingester *ingest.Ingester // nil without the role
 
+	userRules *rules.UserRules // nil without the role rules, or without any
+
 	stops    []stopper
 	prepared chan struct{} // closed once the store has its schema
 	fatal    chan error    // what ends the app; the first counts
@@ -280,6 +282,12 @@ func (a *app) startWork(context.Context) error {
 		}
 		judge.CompleteTo(complete.at)
 		work = append(work, judge.Run)
+		if err := a.addUserRules(); err != nil {
+			return err
+		}
+		if a.userRules != nil {
+			work = append(work, a.userRules.Run)
+		}
 	}
 	if err := a.serve(); err != nil {
 		return err
@@ -395,7 +403,20 @@ func (a *app) checks() []web.Check {
 	if a.ingester != nil {
 		checks = append(checks, web.Check{Name: "kafka", Func: checkKafka(a.ingester.Status), Note: noteKafka(a.ingester.Status)})
 	}
+	if a.userRules != nil {
+		checks = append(checks, web.Check{Name: "user_rules", Func: func(context.Context) error { return nil }, Note: a.userRules.Note})
+	}
 	return checks
+}
+
+// addUserRules prepares the rules that users wrote, where there are any.
+func (a *app) addUserRules() error {
+	all, err := a.config.UserRules()
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	a.userRules, err = rules.NewUserRules(all, a.store, a.log, a.registry)
+	return err
 }
 
 func (a *app) checkSchema(ctx context.Context) error {

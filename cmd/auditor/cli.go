@@ -24,6 +24,7 @@ type cli struct {
 	Review   reviewCommand   `cmd:"" help:"Review tasks as before production: keys, retries, time-outs, effects."`
 	Findings findingsCommand `cmd:"" help:"See what was found, and say what becomes of it."`
 	Silence  silenceCommand  `cmd:"" help:"Keep findings silent for a while."`
+	Rules    rulesCommand    `cmd:"" help:"List the rules, and see to those that you wrote."`
 	Rejects  rejectsCommand  `cmd:"" help:"See to the records that could not be read as events."`
 	Verify   verifyCommand   `cmd:"" help:"Compare Kafka, the ledger and the tables: is every event stored once?"`
 	Config   configCommand   `cmd:"" help:"Check or print the configuration."`

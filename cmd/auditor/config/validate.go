@@ -64,6 +64,7 @@ func (c Config) validate(origins map[string]string) error {
 	c.checkServers(check)
 	c.checkTasks(check)
 	check.section("rules", c.RuleConfig().Validate())
+	c.checkUserRules(check)
 	check.section("web", c.Web.Validate())
 	c.checkEmbedded(check)
 	return errors.Join(check.errs...)
@@ -114,6 +115,18 @@ func (c Config) checkTasks(check *checker) {
 		if _, err := event.ParseKeyTemplate(t.BusinessKey); err != nil {
 			check.bad("tasks."+name+".business_key", err.Error())
 		}
+	}
+}
+
+// checkUserRules reads the files of rules, whose errors say where they stand.
+func (c Config) checkUserRules(check *checker) {
+	_, err := c.UserRules()
+	for _, e := range flatten(err) {
+		if wrong := new(Error); errors.As(e, &wrong) && wrong.Origin == "" {
+			check.bad(wrong.Field, wrong.Reason)
+			continue
+		}
+		check.errs = append(check.errs, e)
 	}
 }
 
