@@ -93,7 +93,7 @@ func (j *judge) holderOf(r *history.Run, runs []*history.Run) *history.Run {
 	var holder *history.Run
 	for _, wanted := range []string{named, ""} {
 		for _, other := range runs {
-			if other != r && !other.StoodAside() && other.Begin().Before(r.End.Time.Add(j.config.ClockSkew)) && (wanted == "" || other.TaskID == wanted) {
+			if other != r && held(other) && other.Begin().Before(r.End.Time.Add(j.config.ClockSkew)) && (wanted == "" || other.TaskID == wanted) {
 				holder = other
 			}
 		}
@@ -103,6 +103,9 @@ func (j *judge) holderOf(r *history.Run, runs []*history.Run) *history.Run {
 	}
 	return nil
 }
+
+// held reports whether a run may have taken the work on itself: one that was revoked only if it had begun.
+func held(r *history.Run) bool { return !r.StoodAside() || !r.Skipped() && r.Ran() }
 
 // dead reports whether the holder could not do the work any more at t: it had failed or been revoked, or its worker was gone.
 func (j *judge) dead(h *history.Run, t time.Time) bool {

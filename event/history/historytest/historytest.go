@@ -19,8 +19,8 @@ func At(seconds float64) time.Time { return Day.Add(time.Duration(seconds * floa
 
 // Events reads one event a line: seconds, type, task id, and then name=value: w (worker), r (retries), key, task, pid,
 // name (of the effect), idem (its idempotency key), target, dropped (deduplicated), err, in (retry_in), eta, expires
-// (seconds), requeue, redelivered, active, exec, runtime, id. Lines that are empty are passed over. The task is "shop.settle"
-// and the key "order:1" unless told; key= makes it empty.
+// (seconds), requeue, redelivered, active, exec, runtime, id, reason and holder (of a skip), emitter, seq. Lines that are
+// empty are passed over. The task is "shop.settle" and the key "order:1" unless told; key= makes it empty.
 func Events(t testing.TB, text string) []event.Event {
 	t.Helper()
 	var all []event.Event
@@ -77,6 +77,12 @@ func set(e *event.Event, name, value string) error {
 		}
 		return e.Effect
 	}
+	skip := func() *event.Skip {
+		if e.Skip == nil {
+			e.Skip = &event.Skip{}
+		}
+		return e.Skip
+	}
 	yes := true
 	switch name {
 	case "w":
@@ -99,6 +105,12 @@ func set(e *event.Event, name, value string) error {
 		e.Requeue = true
 	case "redelivered":
 		e.Redelivered = &yes
+	case "reason":
+		skip().Reason = value
+	case "holder":
+		skip().Holder = value
+	case "emitter":
+		e.Emitter = value
 	case "exec":
 		e.ExecutionID = value
 	case "id":
@@ -116,6 +128,8 @@ func setNumber(e *event.Event, name string, number float64, err error) error {
 	switch name {
 	case "r":
 		e.Retries = int(number)
+	case "seq":
+		e.Seq = int64(number)
 	case "pid":
 		e.PID = int(number)
 	case "in":
