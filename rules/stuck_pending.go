@@ -83,10 +83,15 @@ func (j *judge) waiting(id string) waiting {
 	return w
 }
 
-// endedAfter reports whether another delivery of r's task came to its end after the last word of r.
+// endedAfter reports whether another delivery of r's task came to its end after the last word of r, as far as their clocks
+// can tell.
 func (j *judge) endedAfter(r *history.Run) bool {
 	return slices.ContainsFunc(j.history.RunsOf(r.TaskID), func(other *history.Run) bool {
-		if other == r || other.End == nil || !other.End.Time.After(r.LastSeen()) {
+		if other == r || other.End == nil {
+			return false
+		}
+		early := r.LastSeen().Sub(other.End.Time)
+		if early >= 0 && (sameClock(other, r) || early > j.config.ClockSkew) {
 			return false
 		}
 		switch other.End.Type {
