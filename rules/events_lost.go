@@ -66,6 +66,19 @@ func (e *Engine) lasting(gaps []history.Gap, seen map[gapID]time.Time, at moment
 	return lasting
 }
 
+// gapsOpen reports whether there are gaps that had not lasted long enough when they were last looked at, so that nothing more
+// need be heard for them to be judged; gapsDue, whether one of them has by now.
+func (e *Engine) gapsOpen() bool { return e.gapsDue(e.populations.judgedAt.Add(e.config.Lost)) }
+
+func (e *Engine) gapsDue(now time.Time) bool {
+	for _, first := range e.gapsSeen {
+		if e.populations.judgedAt.Sub(first) < e.config.Lost && now.Sub(first) >= e.config.Lost {
+			return true
+		}
+	}
+	return false
+}
+
 // gapID is where an emitter's gap begins.
 type gapID struct {
 	namespace, emitter string

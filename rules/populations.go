@@ -31,7 +31,7 @@ func (p *populations) arrived(oldest time.Time) {
 func (e *Engine) judgePopulations(ctx context.Context, at moment) error {
 	p := &e.populations
 	first := p.judgedAt.IsZero()
-	if !at.past && !first && (p.oldest.IsZero() || at.now.Sub(p.judgedAt) < populationPause) {
+	if !at.past && !first && (at.now.Sub(p.judgedAt) < populationPause || p.oldest.IsZero() && !e.gapsDue(at.now)) {
 		return nil
 	}
 	from := at.from.Truncate(24 * time.Hour)

@@ -151,7 +151,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 		failing = err != nil
 		e.metrics.look(time.Since(started), err)
-		if err == nil && !more && e.populations.oldest.IsZero() {
+		if err == nil && !more && e.populations.oldest.IsZero() && !e.gapsOpen() {
 			e.metrics.judged.Set(float64(started.UnixMicro()) / 1e6)
 		}
 		pause := e.config.Interval
