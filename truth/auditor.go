@@ -18,6 +18,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"auditor/event"
 )
 
 const (
@@ -210,4 +212,32 @@ func (a *auditor) findings(ctx context.Context) ([]found, error) {
 			return all, nil
 		}
 	}
+}
+
+// events reads those of a key, or of a task where there is no key.
+func (a *auditor) events(namespace, key, taskID string) ([]event.Event, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	query := url.Values{"namespace": {namespace}, "business_key": {key}, "limit": {"500"}}
+	if key == "" || key == taskID {
+		query = url.Values{"task_id": {taskID}, "limit": {"500"}}
+	}
+	text, err := a.get(ctx, "/api/v1/events?"+query.Encode())
+	if err != nil {
+		return nil, err
+	}
+	var page struct{ Items []json.RawMessage }
+	if err := json.Unmarshal(text, &page); err != nil {
+		return nil, err
+	}
+	decoder, err := event.NewDecoder(event.DecoderConfig{MaxSkew: 100 * 365 * 24 * time.Hour})
+	if err != nil {
+		return nil, err
+	}
+	var all []event.Event
+	for _, item := range page.Items {
+		events, _ := decoder.Decode(event.Record{Value: item, Time: time.Now()})
+		all = append(all, events...)
+	}
+	return all, nil
 }

@@ -96,8 +96,8 @@ func lostEvents(emitters []*emitter) []trouble {
 	var all []trouble
 	for _, e := range emitters {
 		t := trouble{about: about{rule: eventsLost, subject: e.name}, evidence: evident, script: "events lost"}
-		for _, seq := range e.lost {
-			if seq > e.least && seq < e.most && e.least >= 0 {
+		for _, w := range e.lost {
+			if e.lacks(w.seq) {
 				t.count++
 			}
 		}
@@ -110,5 +110,8 @@ func lostEvents(emitters []*emitter) []trouble {
 	}
 	return all
 }
+
+// lacks reports whether a number that was lost shows as a gap.
+func (e *emitter) lacks(seq int64) bool { return e.least >= 0 && seq > e.least && seq < e.most }
 
 func errorNumber(n int) string { return fmt.Sprintf("PartnerError%d", n) }

@@ -61,9 +61,6 @@ func command(ctx context.Context, args []string, w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("seed %d: %w", o.seed, err)
 	}
-	if err := r.print(w); err != nil {
-		return err
-	}
 	if !r.perfect() {
 		return errNotTrue
 	}
@@ -136,5 +133,6 @@ func measure(ctx context.Context, o options, w io.Writer) (r *report, err error)
 	}
 	r = newReport(o.seed, s, compare(&s.truth, all), len(all))
 	r.Seconds = time.Since(begun).Round(100 * time.Millisecond).Seconds()
-	return r, nil
+	r.events = a.events
+	return r, r.print(w)
 }

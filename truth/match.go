@@ -93,7 +93,8 @@ type tally struct {
 	Hidden      int `json:"hidden"`       // that lost events hide
 	HiddenFound int `json:"hidden_found"` // and that were found all the same
 	Undecidable int `json:"undecidable"`
-	Info        int `json:"info"` // findings that only inform
+	Misled      int `json:"misled"` // findings of what is not so, of keys whose events were lost without a trace
+	Info        int `json:"info"`   // findings that only inform
 }
 
 // class is what troubles and findings are counted by.
@@ -145,14 +146,13 @@ func compare(t *truth, all []found) *verdict {
 		}
 	}
 	for _, trouble := range t.sorted() {
-		v.judge(trouble, byAbout[trouble.about])
+		v.judge(t, trouble, byAbout[trouble.about])
 		delete(byAbout, trouble.about)
 	}
 	for _, rest := range byAbout {
 		for _, f := range rest {
 			if !f.informs() {
-				v.tally(f.Rule, f.kind()).False++
-				v.wrong = append(v.wrong, mistake{found: f, script: t.scriptOf(f.Namespace, f.BusinessKey)})
+				v.mistake(t, f, nil)
 			}
 		}
 	}
@@ -161,7 +161,7 @@ func compare(t *truth, all []found) *verdict {
 }
 
 // judge counts a trouble, and what was found about the same.
-func (v *verdict) judge(t trouble, about []found) {
+func (v *verdict) judge(of *truth, t trouble, about []found) {
 	n := v.tally(t.rule, t.kind)
 	alarms := slices.DeleteFunc(slices.Clone(about), func(f found) bool { return f.informs() })
 	right := slices.IndexFunc(alarms, func(f found) bool { return f.kind() == t.kind && (t.count == 0 || f.count() == t.count) })
@@ -194,9 +194,23 @@ func (v *verdict) judge(t trouble, about []found) {
 		v.missed = append(v.missed, m)
 	}
 	for _, f := range alarms {
-		v.tally(f.Rule, f.kind()).False++
-		v.wrong = append(v.wrong, mistake{found: f, truth: &t, script: t.script})
+		v.mistake(of, f, &t)
 	}
+}
+
+// mistake counts a finding of what is not so, and what it should have been, if anything.
+func (v *verdict) mistake(of *truth, f found, should *trouble) {
+	names := append([]string{f.BusinessKey}, f.TaskIDs...)
+	if slices.ContainsFunc(names, func(name string) bool { return name != "" && of.dark[subject{f.Namespace, name}] }) {
+		v.tally(f.Rule, f.kind()).Misled++
+		return
+	}
+	v.tally(f.Rule, f.kind()).False++
+	m := mistake{found: f, truth: should, script: of.scriptOf(f.Namespace, f.BusinessKey)}
+	if should != nil {
+		m.script = should.script
+	}
+	v.wrong = append(v.wrong, m)
 }
 
 // scriptOf names the story that a business key was in.
@@ -232,6 +246,7 @@ func (v *verdict) sum() tally {
 		sum.Hidden += n.Hidden
 		sum.HiddenFound += n.HiddenFound
 		sum.Undecidable += n.Undecidable
+		sum.Misled += n.Misled
 		sum.Info += n.Info
 	}
 	return sum

@@ -421,12 +421,15 @@ func (s *story) partial() []trouble {
 				done[d.name+" "+d.target] = true
 			}
 		}
-		if last == nil || last.until == never || last.succeeded() || j.state == isRetry || len(done) == 0 || len(done) == want {
+		if last == nil || last.until == never || last.succeeded() || j.state == isRetry || len(done) == 0 || len(done) == want && len(targets) == 1 {
 			continue
 		}
 		t := trouble{about: about{rule: partialEffects, subject: j.subject(), detail: j.task.name}, task: j.task.name}
-		if slices.ContainsFunc(words, func(w *word) bool { return w.lost }) {
+		switch {
+		case slices.ContainsFunc(words, func(w *word) bool { return w.lost }):
 			t.evidence = hidden
+		case len(targets) > 1 && (len(done) == 1 || len(done) == want): // nobody told how many targets there were to be
+			t.evidence = undecidable
 		}
 		all = append(all, t)
 	}

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"auditor/event"
 )
 
 // report is what came of a run, as its last line tells it.
@@ -29,12 +31,14 @@ type report struct {
 	HiddenByLoss   int     `json:"hidden_by_loss"`
 	HiddenAndFound int     `json:"hidden_and_found"`
 	Undecidable    int     `json:"undecidable"`
+	MisledByLoss   int     `json:"misled_by_loss"`
 	Info           int     `json:"info"`
 	Precision      float64 `json:"precision"`
 	Recall         float64 `json:"recall"`
 	Seconds        float64 `json:"seconds"`
 
 	verdict *verdict
+	events  func(namespace, key, taskID string) ([]event.Event, error) // that are known of a key, or of a task without one
 }
 
 func newReport(seed uint64, s *stream, v *verdict, findings int) *report {
@@ -42,7 +46,7 @@ func newReport(seed uint64, s *stream, v *verdict, findings int) *report {
 	r := &report{
 		Seed: seed, Tasks: s.ids, Events: s.events, EventsTwice: s.twice, EventsLate: s.late, Findings: findings, Withdrawn: v.withdrawn,
 		Expected: sum.Expected, Found: sum.Found, Missed: sum.Missed, False: sum.False, HiddenByLoss: sum.Hidden, HiddenAndFound: sum.HiddenFound,
-		Undecidable: sum.Undecidable, Info: sum.Info, Precision: sum.precision(), Recall: sum.recall(), verdict: v,
+		Undecidable: sum.Undecidable, MisledByLoss: sum.Misled, Info: sum.Info, Precision: sum.precision(), Recall: sum.recall(), verdict: v,
 	}
 	for _, e := range s.emitters {
 		r.EventsLost += len(e.lost)
@@ -66,11 +70,11 @@ const examples = 3
 
 // print writes the table, the first faults of each kind, and one JSON object.
 func (r *report) print(w io.Writer) error {
-	fmt.Fprintf(w, "\n%-24s %-28s %8s %7s %7s %6s %9s %7s %7s %12s %6s\n", "rule", "cause, kind or phase",
-		"expected", "found", "missed", "false", "precision", "recall", "hidden", "undecidable", "info")
+	fmt.Fprintf(w, "\n%-24s %-28s %8s %7s %7s %6s %9s %7s %7s %7s %12s %6s\n", "rule", "cause, kind or phase",
+		"expected", "found", "missed", "false", "precision", "recall", "hidden", "misled", "undecidable", "info")
 	line := func(rule, kind string, n tally) {
-		fmt.Fprintf(w, "%-24s %-28s %8d %7d %7d %6d %9.4f %7.4f %7d %12d %6d\n", rule, kind,
-			n.Expected, n.Found, n.Missed, n.False, n.precision(), n.recall(), n.Hidden, n.Undecidable, n.Info)
+		fmt.Fprintf(w, "%-24s %-28s %8d %7d %7d %6d %9.4f %7.4f %7d %7d %12d %6d\n", rule, kind,
+			n.Expected, n.Found, n.Missed, n.False, n.precision(), n.recall(), n.Hidden, n.Misled, n.Undecidable, n.Info)
 	}
 	for _, c := range slices.SortedFunc(maps.Keys(r.verdict.tallies), func(a, b class) int {
 		return cmp.Or(cmp.Compare(a.rule, b.rule), cmp.Compare(a.kind, b.kind))
@@ -81,8 +85,10 @@ func (r *report) print(w io.Writer) error {
 	r.printFaults(w)
 	fmt.Fprintf(w, "\n%d stories, %d of them with trouble; %d tasks, %d events: %d lost, %d late, %d twice.\n",
 		r.Stories, r.Troubled, r.Tasks, r.Events, r.EventsLost, r.EventsLate, r.EventsTwice)
-	fmt.Fprintf(w, "%d troubles are hidden, for events of them were lost (%d of these were found all the same); %d can't be decided, for the clocks differ by more than what separates the events. They count neither way.\n",
-		r.HiddenByLoss, r.HiddenAndFound, r.Undecidable)
+	fmt.Fprintf(w, `%d troubles are hidden, for events of them were lost (%d of these were found all the same); %d findings are of keys whose events
+were lost without a trace; %d troubles can't be decided, for the clocks differ by more than what separates the events, or for
+what would decide was never told. They count neither way.
+`, r.HiddenByLoss, r.HiddenAndFound, r.MisledByLoss, r.Undecidable)
 	text, err := json.Marshal(r)
 	if err == nil {
 		_, err = fmt.Fprintf(w, "\n%s\n", text)
@@ -98,6 +104,7 @@ func (r *report) printFaults(w io.Writer) {
 		if of := "missed" + t.rule + t.kind + t.script; told[of] < examples {
 			told[of]++
 			fmt.Fprintf(w, "\nMISSED %s %s of %q %s %s, count %d (%s)\n", t.rule, t.kind, t.namespace, t.subject, t.detail, t.count, t.script)
+			r.printEvents(w, t.namespace, t.subject, t.detail)
 			if m.instead != nil {
 				fmt.Fprintf(w, "  instead: %s %s %s %s, count %d: %s\n", m.instead.Severity, m.instead.Certainty, m.instead.kind(), m.instead.Title, m.instead.count(), m.instead.Explanation)
 			}
@@ -109,9 +116,40 @@ func (r *report) printFaults(w io.Writer) {
 			told[of]++
 			fmt.Fprintf(w, "\nFALSE %s %s of %q %s %s (%s)\n  %s %s %s: %s\n", f.Rule, f.kind(), f.Namespace, f.BusinessKey, strings.Join(f.TaskIDs, " "), m.script,
 				f.Severity, f.Certainty, f.Title, f.Explanation)
+			r.printEvents(w, f.Namespace, f.BusinessKey, strings.Join(f.TaskIDs, " "))
 			if m.truth != nil {
 				fmt.Fprintf(w, "  in truth: %s, count %d, found with count %d\n", m.truth.kind, m.truth.count, f.count())
 			}
 		}
+	}
+}
+
+// printEvents tells what is known of a key, as far as it is short, so that a person sees what the rules saw.
+func (r *report) printEvents(w io.Writer, namespace, key, taskID string) {
+	if r.events == nil {
+		return
+	}
+	const most = 40
+	events, err := r.events(namespace, key, taskID)
+	if err != nil {
+		fmt.Fprintf(w, "    its events can't be read: %v\n", err)
+	}
+	slices.SortStableFunc(events, func(a, b event.Event) int { return a.Time.Compare(b.Time) })
+	for i, e := range events {
+		if i == most {
+			fmt.Fprintf(w, "    and %d more\n", len(events)-most)
+			return
+		}
+		fmt.Fprintf(w, "    %s %-9s %s %s r%d %s/%d", e.Time.Format("15:04:05.000"), e.Type, e.TaskID, e.Worker, e.Retries, e.Emitter, e.Seq)
+		if e.Effect != nil {
+			fmt.Fprintf(w, " %s %s", e.Effect.Name, e.Effect.Target)
+		}
+		if e.Skip != nil {
+			fmt.Fprintf(w, " %s by %s", e.Skip.Reason, e.Skip.Holder)
+		}
+		if e.Error != nil {
+			fmt.Fprintf(w, " %s", e.Error.Type)
+		}
+		fmt.Fprintln(w)
 	}
 }

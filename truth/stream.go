@@ -53,7 +53,7 @@ func newStream(seed uint64, start time.Time, span time.Duration, tasks int) *str
 	slices.SortStableFunc(p.events, func(a, b planned) int { return cmp.Compare(a.at, b.at) })
 	s := &stream{world: w, faults: rand.New(rand.NewPCG(seed, 2)), tasks: tasks, plan: p.events}
 	s.oracle = oracle{end: span, books: books}
-	s.truth.scripts = make(map[string]int)
+	s.truth.scripts, s.truth.dark = make(map[string]int), make(map[subject]bool)
 	for _, f := range w.fleets {
 		for _, worker := range f.workers {
 			for _, p := range worker.lives {
@@ -206,7 +206,7 @@ func (s *stream) say(w *word) {
 		w.event.Time = s.moment(w.told())
 		w.event.Emitter, w.event.Seq = e.name, e.seq
 		if w.lost = e.loses(w.at); w.lost {
-			e.lost = append(e.lost, w.seq)
+			e.lost = append(e.lost, w)
 		} else {
 			s.send(w)
 		}
@@ -273,9 +273,25 @@ func (s *stream) close() {
 	s.truth.add(lostEvents(s.emitters)...)
 	for i := range s.truth.troubles {
 		t := &s.truth.troubles[i]
-		if w := t.last; w != nil && (w.lost || slices.ContainsFunc(w.emitter.lost, func(seq int64) bool { return seq > w.seq })) {
+		if w := t.last; w != nil && (w.lost || slices.ContainsFunc(w.emitter.lost, func(l *word) bool { return l.seq > w.seq })) {
 			t.evidence = hidden
 		}
 	}
+	for _, e := range s.emitters {
+		for _, w := range e.lost {
+			if w.story != nil && !w.leavesTrace() {
+				s.truth.dark[subject{w.event.Namespace, w.event.BusinessKey}] = true
+				s.truth.dark[subject{w.event.Namespace, w.event.TaskID}] = true
+			}
+		}
+	}
 	s.oracle.books = newBooks()
+}
+
+// leavesTrace reports whether whoever looks at what is known of the story can see that a lost word is missing: its emitter's
+// numbers have a gap, and that emitter told something else of the story.
+func (w *word) leavesTrace() bool {
+	return w.emitter.lacks(w.seq) && slices.ContainsFunc(w.story.words, func(o *word) bool {
+		return o.emitter == w.emitter && o.event.TaskID == w.event.TaskID && o.seen()
+	})
 }

@@ -10,8 +10,8 @@ import (
 	"auditor/event"
 )
 
-// told reads a whole stream.
-func told(s *stream) []record {
+// read reads a whole stream.
+func read(s *stream) []record {
 	var all []record
 	for r, ok := s.Next(); ok; r, ok = s.Next() {
 		all = append(all, r)
@@ -23,7 +23,7 @@ func small(seed uint64) *stream { return newStream(seed, opening, 5*time.Hour, 5
 
 func TestSameSeedSameTruth(t *testing.T) {
 	a, b, other := small(1), small(1), small(2)
-	first, again := told(a), told(b)
+	first, again := read(a), read(b)
 	abouts := func(s *stream) (all []about) {
 		for _, t := range s.truth.sorted() {
 			all = append(all, t.about)
@@ -33,7 +33,7 @@ func TestSameSeedSameTruth(t *testing.T) {
 	if !reflect.DeepEqual(first, again) || !slices.Equal(abouts(a), abouts(b)) {
 		t.Error("the same seed told other events, or knows of other troubles")
 	}
-	if reflect.DeepEqual(first, told(other)) {
+	if reflect.DeepEqual(first, read(other)) {
 		t.Error("another seed told the same events")
 	}
 }
@@ -49,7 +49,7 @@ func TestStreamIsAsItSaysOfItself(t *testing.T) {
 	contents := make(map[string]string)
 	numbers := make(map[string]map[int64]bool)
 	tasks := make(map[string]bool)
-	for _, r := range told(s) {
+	for _, r := range read(s) {
 		if r.at < last {
 			t.Fatalf("%s arrives after %s", r.at, last)
 		}
@@ -74,9 +74,9 @@ func TestStreamIsAsItSaysOfItself(t *testing.T) {
 	}
 	lost := 0
 	for _, e := range s.emitters {
-		for _, seq := range e.lost {
-			if lost++; numbers[e.name][seq] {
-				t.Errorf("%d of %s was not lost", seq, e.name)
+		for _, w := range e.lost {
+			if lost++; numbers[e.name][w.seq] {
+				t.Errorf("%d of %s was not lost", w.seq, e.name)
 			}
 		}
 		if e.seq != int64(len(numbers[e.name])+len(e.lost)) {
@@ -95,7 +95,7 @@ func TestStreamIsAsItSaysOfItself(t *testing.T) {
 func TestScriptsAreWhatTheySay(t *testing.T) {
 	for seed := range uint64(4) {
 		s := small(seed)
-		told(s)
+		read(s)
 		amiss := make(map[string]bool)
 		for _, script := range s.truth.byNumber {
 			if script != nil {
@@ -113,7 +113,7 @@ func TestScriptsAreWhatTheySay(t *testing.T) {
 // Each kind of trouble happens, whatever the seed.
 func TestWholeCatalogue(t *testing.T) {
 	s := newStream(1, opening, 5*time.Hour, 20_000)
-	told(s)
+	read(s)
 	happened := make(map[class]int)
 	for _, t := range s.truth.troubles {
 		happened[class{t.rule, t.kind}]++

@@ -56,9 +56,13 @@ const (
 // truth is all that went wrong.
 type truth struct {
 	troubles []trouble
-	scripts  map[string]int // how often each happened
-	byNumber []*script      // of the stories, nil where there is none
+	scripts  map[string]int   // how often each happened
+	byNumber []*script        // of the stories, nil where there is none
+	dark     map[subject]bool // of which events were lost that nothing known of them shows to be missing
 }
+
+// subject is a business key or a task id.
+type subject struct{ namespace, name string }
 
 func (t *truth) add(all ...trouble) { t.troubles = append(t.troubles, all...) }
 

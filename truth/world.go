@@ -72,8 +72,8 @@ type emitter struct {
 	losses  []loss
 	hiccups []window // in which nothing leaves it
 
-	lost  []int64 // numbers
-	least int64   // of the numbers that arrived; -1 as long as none did
+	lost  []*word
+	least int64 // of the numbers that arrived; -1 as long as none did
 	most  int64
 }
 
