@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"auditor/event/pattern"
 )
 
 // Defaults of a DecoderConfig, and the bounds that have no setting.
@@ -30,7 +32,7 @@ type DecoderConfig struct {
 	MaxBytes  int               // bytes of one event, DefaultMaxBytes when 0
 	MaxSkew   time.Duration     // how far an event's time may be from its record's, DefaultMaxSkew when 0
 	Namespace string            // namespace of events that name none
-	Keys      map[string]string // task name to the template of its business key, such as "order:{{ arg 0 }}"; see ParseKeyTemplate
+	Keys      map[string]string // task name, or pattern of names, to the template of its business key, such as "order:{{ arg 0 }}"; see ParseKeyTemplate
 }
 
 // Decoder turns records into events. It is immutable: safe for concurrent use, and what it answers depends on its
@@ -43,6 +45,7 @@ type Decoder struct {
 	maxSkew   time.Duration
 	namespace string
 	keys      map[string]*KeyTemplate
+	patterns  []string // of keys, those that say the most first
 }
 
 // NewDecoder checks the configuration. Its error names every setting that is wrong.
@@ -64,17 +67,33 @@ func NewDecoder(c DecoderConfig) (*Decoder, error) {
 	if len(c.Namespace) > maxText {
 		errs = append(errs, fmt.Errorf("namespace has %d bytes, may have %d", len(c.Namespace), maxText))
 	}
-	for _, task := range slices.Sorted(maps.Keys(c.Keys)) {
+	for _, task := range slices.SortedFunc(maps.Keys(c.Keys), func(a, b string) int { return pattern.Compare(b, a) }) {
 		key, err := ParseKeyTemplate(c.Keys[task])
 		if err != nil {
 			errs = append(errs, fmt.Errorf("business key of task %q: %w", task, err))
 		}
 		d.keys[task] = key
+		if pattern.Is(task) {
+			d.patterns = append(d.patterns, task)
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	return d, nil
+}
+
+// keyOf gives the template of a task's business key; nil when there is none.
+func (d *Decoder) keyOf(task string) *KeyTemplate {
+	if key := d.keys[task]; key != nil {
+		return key
+	}
+	for _, p := range d.patterns {
+		if pattern.Fits(p, task) {
+			return d.keys[p]
+		}
+	}
+	return nil
 }
 
 // Decode reads a record. Every element of it becomes an event or a reject, in order, and a record that cannot be read
@@ -243,7 +262,7 @@ func (d *Decoder) finish(dr *draft, kafkaTime time.Time) *fault {
 	if e.Namespace == "" {
 		e.Namespace = d.namespace
 	}
-	if key := d.keys[e.Task]; key != nil && e.BusinessKey == "" && e.TaskID != "" {
+	if key := d.keyOf(e.Task); key != nil && e.BusinessKey == "" && e.TaskID != "" {
 		dr.setKey(key)
 	}
 	return dr.setAttributes()

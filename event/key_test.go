@@ -128,3 +128,14 @@ func TestKeysOfAuditorJSON(t *testing.T) {
 		}
 	}
 }
+
+// A template is for a task by name or for all that fit a pattern; the most precise one counts.
+func TestKeysByPattern(t *testing.T) {
+	d := newDecoder(t, event.DecoderConfig{Keys: map[string]string{"*": "any:{{ arg 0 }}", "mail.*": "mail:{{ arg 0 }}", "mail.send*": "send:{{ arg 0 }}", "mail.send": "own:{{ arg 0 }}"}})
+	for task, want := range map[string]string{"mail.send": "own:7", "mail.send_all": "send:7", "mail.get": "mail:7", "shop": "any:7", "": "any:7"} {
+		e := decodeOne(t, d, `{"type":"started","task_id":"a1","time":1796065070,"args":["7"],"task":"`+task+`"}`)
+		if e.BusinessKey != want {
+			t.Errorf("%s: the key is %q, want %q", task, e.BusinessKey, want)
+		}
+	}
+}

@@ -46,7 +46,7 @@ func TestAsOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, _, err := s.Changed(t.Context(), history.Stretch{Of: event.PartitionID{Topic: "t", Partition: 3}, To: 10, Until: noon.Add(9 * day), LoopRetries: 10, StuckAfterRest: time.Hour})
+		found, _, err := s.Changed(t.Context(), history.Stretch{Of: event.PartitionID{Topic: "t", Partition: 3}, To: 10, Until: noon.Add(9 * day), LoopRetries: 10, StuckPatterns: []string{"*"}, StuckByPattern: []time.Duration{time.Hour}})
 		if err != nil {
 			t.Fatal(err)
 		}

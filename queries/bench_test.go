@@ -86,7 +86,7 @@ func BenchmarkChanged(b *testing.B) {
 		b.Run(fmt.Sprint("offsets=", offsets), func(b *testing.B) {
 			stretch := history.Stretch{
 				Of: event.PartitionID{Topic: "task-events"}, From: 400000, To: 400000 + offsets,
-				Until: noon.AddDate(1, 0, 0), LoopRetries: 10, StuckAfterRest: 15 * time.Minute,
+				Until: noon.AddDate(1, 0, 0), LoopRetries: 10, StuckPatterns: []string{"*"}, StuckByPattern: []time.Duration{15 * time.Minute},
 			}
 			for b.Loop() {
 				suspects, tasks, err := s.Changed(b.Context(), stretch)

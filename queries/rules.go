@@ -2,6 +2,7 @@ package queries
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"auditor/event"
@@ -74,7 +75,7 @@ func (s *Store) Changed(ctx context.Context, q history.Stretch) (suspects []hist
 	}
 	rows, err := selectAll[row](ctx, s, "rules/changed", params{
 		"topic": q.Of.Topic, "partition": q.Of.Partition, "from": q.From, "to": q.To, "since": q.Since, "until": q.Until,
-		"loop_retries": uint64(q.LoopRetries), "swallowed_after": q.SwallowedAfter.Microseconds(), "tasks": names, "stuck_after": after, "stuck_after_rest": q.StuckAfterRest.Seconds(),
+		"loop_retries": uint64(q.LoopRetries), "swallowed_after": q.SwallowedAfter.Microseconds(), "tasks": names, "stuck_after": after, "patterns": likes(q.StuckPatterns), "pattern_after": seconds(q.StuckByPattern),
 		"keyless": keyless,
 	})
 	if err != nil {
@@ -254,4 +255,33 @@ func subjectChunks(subjects []history.Subject) [][]history.Subject {
 		subjects = subjects[len(some):]
 	}
 	return all
+}
+
+// likes gives patterns, in which * stands for any text, as LIKE reads them.
+func likes(patterns []string) []string {
+	escape := strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`, "*", "%")
+	return pluck(patterns, func(p *string) string { return escape.Replace(*p) })
+}
+
+func seconds(all []time.Duration) []float64 {
+	return pluck(all, func(d *time.Duration) float64 { return d.Seconds() })
+}
+
+// OpenFindings gives the findings that are not resolved: id, rule, state, namespace, task, business key, and of their own
+// fields effect.
+func (s *Store) OpenFindings(ctx context.Context) ([]finding.Finding, error) {
+	type row struct {
+		ID          string `ch:"id"`
+		Rule        string `ch:"rule"`
+		State       string `ch:"state"`
+		Namespace   string `ch:"namespace"`
+		Task        string `ch:"task"`
+		BusinessKey string `ch:"business_key"`
+		Effect      string `ch:"effect"`
+	}
+	rows, err := selectAll[row](ctx, s, "rules/open_findings", nil)
+	return pluck(rows, func(r *row) finding.Finding {
+		return finding.Finding{ID: r.ID, Rule: r.Rule, State: finding.State(r.State), Namespace: r.Namespace, Task: r.Task,
+			BusinessKey: r.BusinessKey, Fields: map[string]any{"effect": r.Effect}}
+	}), err
 }

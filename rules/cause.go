@@ -71,7 +71,7 @@ func (j *judge) redelivery(c *copyOf) {
 	if previous := j.previousDelivery(again); previous != nil {
 		c.gap = again.Begin().Sub(previous.Begin())
 	}
-	c.timeout = j.config.timeoutOf(c.gap)
+	c.timeout = j.config.timeoutOf(again.Task, c.gap)
 	c.evidence = append(c.evidence, quote(beginOf(first), "the earlier delivery"), quote(beginOf(again), "the further delivery"))
 	if first.End != nil {
 		c.evidence = append(c.evidence, quote(first.End, "the earlier run's end"))

@@ -110,7 +110,7 @@ func (j *judge) concurrent(task string, overlaps []overlap) finding.Finding {
 	f.Remedy = "Take a lock on the business key that lives as long as the run, or let the second run find the first one's pending record and stand aside. " + publishedTwice.remedy(false)
 	if first.TaskID == second.TaskID {
 		f.Cause = string(redeliveredWhileRunning)
-		f.Fields["gap_seconds"], f.Fields["timeout"] = second.Begin().Sub(first.Begin()).Seconds(), j.config.timeoutOf(second.Begin().Sub(first.Begin()))
+		f.Fields["gap_seconds"], f.Fields["timeout"] = second.Begin().Sub(first.Begin()).Seconds(), j.config.timeoutOf(second.Task, second.Begin().Sub(first.Begin()))
 		why = fmt.Sprintf("the same task was delivered again %s after the delivery before", span(second.Begin().Sub(first.Begin())))
 		if t := f.Fields["timeout"]; t != "" {
 			why += fmt.Sprintf(", which fits %s", t)

@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -49,7 +50,7 @@ type Config struct {
 	BatchSize   int             `yaml:"batch_size"`     // offsets of one partition that one look reads at most
 	MaxKeyEvent int             `yaml:"max_key_events"` // events of one key that are read at most, the newest
 	Files       []string        `yaml:"files"`          // of rules that users wrote: paths, or patterns such as rules/*.yaml
-	Tasks       map[string]Task `yaml:"-"`              // by task name
+	Tasks       map[string]Task `yaml:"-"`              // by the name of a task, or a pattern that names fit
 }
 
 // RetryLoop is one task id that retries in a tight loop.
@@ -99,15 +100,6 @@ type Timeout struct {
 	Name  string        `yaml:"name"`
 	After time.Duration `yaml:"after"`
 	Sweep time.Duration `yaml:"sweep"` // how much later the broker may notice
-}
-
-// Task is what differs for one task.
-type Task struct {
-	StuckAfter time.Duration `yaml:"stuck_after"` // 0: as for all
-	StuckP99   float64       `yaml:"stuck_p99"`   // 0: as for all
-	Effects    []string      `yaml:"effects"`     // that it does when it succeeds; empty: they are learned
-	LookBack   time.Duration `yaml:"look_back"`   // 0: as for all
-	Off        []string      `yaml:"off"`         // rules that do not judge this task
 }
 
 // DefaultConfig is what holds where nothing else is said.
@@ -171,99 +163,9 @@ func (c Config) Validate() error {
 	positive("rules.retry_surge.baseline", c.RetrySurge.Base >= c.RetrySurge.Window, "as long as rules.retry_surge.window or longer")
 	positive("rules.batch_size", c.BatchSize >= 1, "1 or more")
 	positive("rules.max_key_events", c.MaxKeyEvent >= 10, "10 or more")
-	for i, t := range c.Timeouts {
-		positive(fmt.Sprintf("rules.timeouts[%d].name", i), t.Name != "", "told")
-		positive(fmt.Sprintf("rules.timeouts[%d].after", i), t.After > 0, "longer than 0")
-		positive(fmt.Sprintf("rules.timeouts[%d].sweep", i), t.Sweep >= 0, "0 or longer")
-	}
-	for name, t := range c.Tasks {
-		positive("tasks."+name+".stuck_after", t.StuckAfter >= 0, "0 or longer")
-		positive("tasks."+name+".look_back", t.LookBack >= 0, "0 or longer")
-		for _, rule := range t.Off {
-			positive("tasks."+name+".off", slices.Contains(Names, rule), fmt.Sprintf("among %v", Names))
-		}
+	validateTimeouts("rules", c.Timeouts, positive)
+	for _, name := range slices.Sorted(maps.Keys(c.Tasks)) {
+		c.Tasks[name].validate("tasks."+name, positive)
 	}
 	return errors.Join(errs...)
-}
-
-// on reports whether rule judges task.
-func (c *Config) on(rule, task string) bool { return !slices.Contains(c.Tasks[task].Off, rule) }
-
-func (c *Config) stuckAfter(task string) time.Duration {
-	if d := c.Tasks[task].StuckAfter; d > 0 {
-		return d
-	}
-	return c.StuckAfter
-}
-
-// stuckP99 is how many times its p99 a run of the task may take; 0: its run times count for nothing.
-func (c *Config) stuckP99(task string) float64 {
-	if n := c.Tasks[task].StuckP99; n > 0 {
-		return n
-	}
-	return c.StuckP99
-}
-
-// goesByRunTimes reports whether any task is judged by its own run times.
-func (c *Config) goesByRunTimes() bool {
-	for _, t := range c.Tasks {
-		if t.StuckP99 > 0 {
-			return true
-		}
-	}
-	return c.StuckP99 > 0
-}
-
-// stuckAfterByTask gives how long after it was due a task is stuck, for the tasks that differ from the others.
-func (c *Config) stuckAfterByTask(p99 map[string]time.Duration) map[string]time.Duration {
-	by := map[string]time.Duration{}
-	for name, t := range c.Tasks {
-		if t.StuckAfter > 0 {
-			by[name] = t.StuckAfter
-		}
-	}
-	for name := range p99 {
-		by[name] = c.stuckAfterOf(name, p99)
-	}
-	return by
-}
-
-// stuckAfterOf is how long after it was due a task without an end is stuck: where it is asked for and known, a multiple of the
-// task's own p99 of run times.
-func (c *Config) stuckAfterOf(task string, p99 map[string]time.Duration) time.Duration {
-	if measured, ok := p99[task]; ok && c.stuckP99(task) > 0 {
-		return max(time.Duration(c.stuckP99(task)*float64(measured)), minStuck)
-	}
-	return c.stuckAfter(task)
-}
-
-// minStuck is the least that a multiple of a task's p99 comes to: a task of a few milliseconds is not stuck after a second.
-const minStuck = time.Minute
-
-func (c *Config) permanentIDs(string) int { return c.Permanent.IDs }
-
-func (c *Config) lookBack(task string) time.Duration {
-	if d := c.Tasks[task].LookBack; d > 0 {
-		return d
-	}
-	return c.LookBack
-}
-
-// longestLookBack bounds how much of a key's past is read.
-func (c *Config) longestLookBack() time.Duration {
-	longest := c.LookBack
-	for _, t := range c.Tasks {
-		longest = max(longest, t.LookBack)
-	}
-	return longest
-}
-
-// timeoutOf names the time-out that a gap fits, or gives "".
-func (c *Config) timeoutOf(gap time.Duration) string {
-	for _, t := range c.Timeouts {
-		if gap >= t.After-time.Second && gap <= t.After+t.Sweep+2*time.Second {
-			return t.Name
-		}
-	}
-	return ""
 }

@@ -173,7 +173,7 @@ func (e *Engine) usualEffects(ctx context.Context, namespace string, tasks []str
 	usual := map[string][]string{}
 	var ask []string
 	for _, task := range tasks {
-		if own := e.config.Tasks[task].Effects; len(own) > 0 {
+		if own := e.config.of(task).Effects; len(own) > 0 {
 			usual[task] = own
 			continue
 		}

@@ -33,9 +33,10 @@ func (e *Engine) judgeIncidents(ctx context.Context, since time.Time, at moment)
 	holds := map[string]bool{}
 	for _, group := range groups(&e.config, all) {
 		f := incident(group)
-		if !e.config.on(Incident, f.Task) {
+		if e.config.leftOut(f) != "" {
 			continue
 		}
+		f.Severity = e.config.severityOf(f)
 		found, holds[f.ID] = append(found, f), true
 		for _, m := range group.members {
 			if m.Fields["incident"] != f.ID {

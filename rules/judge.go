@@ -53,7 +53,7 @@ func (j *judge) verdict() verdict {
 	stuck, tasks := j.stuckPending()
 	swallowed, waits := j.swallowedWork()
 	v.findings = append(append(v.findings, swallowed...), stuck...)
-	v.findings = slices.DeleteFunc(v.findings, func(f finding.Finding) bool { return !j.config.on(f.Rule, f.Task) })
+	v.findings = j.config.admit(v.findings)
 	v.tasks = j.wait(tasks, waits)
 	if j.cut {
 		for i := range v.findings {

@@ -349,7 +349,7 @@ func TestTimeoutIsNamed(t *testing.T) {
 		3601 * time.Second: config.Timeouts[0].Name, 3690 * time.Second: config.Timeouts[0].Name, 3800 * time.Second: "",
 		1800 * time.Second: config.Timeouts[1].Name, 1900 * time.Second: "", 70 * time.Second: "",
 	} {
-		if got := config.timeoutOf(gap); got != want {
+		if got := config.timeoutOf("shop.settle", gap); got != want {
 			t.Errorf("%s: %q, want %q", gap, got, want)
 		}
 	}

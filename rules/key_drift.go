@@ -40,6 +40,9 @@ func (j *judge) effectDrift(id string) (finding.Finding, bool) {
 	keys := []string{}
 	for _, r := range j.history.RunsOf(id) {
 		for _, e := range r.Effects {
+			if j.config.ignoresEffect(r.Task, e.Effect.Name) {
+				continue
+			}
 			of := effect{e.Effect.Name, e.Effect.Target}
 			if e.Effect.IdempotencyKey == "" {
 				continue

@@ -29,11 +29,16 @@ type bench struct {
 func newBench(t *testing.T, config Config) *bench {
 	t.Helper()
 	store := querytest.Store(t)
+	return &bench{T: t, engine: newBenchEngine(t, config, store), store: store}
+}
+
+func newBenchEngine(t *testing.T, config Config, store *queries.Store) *Engine {
+	t.Helper()
 	engine, err := New(config, store, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bench{T: t, engine: engine, store: store}
+	return engine
 }
 
 func (b *bench) add(events ...event.Event) {

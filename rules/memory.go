@@ -165,6 +165,9 @@ func (m *memory) AllFindings(context.Context) ([]finding.Finding, error) {
 	return all, nil
 }
 
+// OpenFindings is AllFindings: what does not hold is not kept.
+func (m *memory) OpenFindings(ctx context.Context) ([]finding.Finding, error) { return m.AllFindings(ctx) }
+
 func (m *memory) bounded(n int, what string) error {
 	if n > mostRemembered {
 		return fmt.Errorf("the window has more than %d %s: choose a shorter one", mostRemembered, what)

@@ -44,7 +44,11 @@ func (j *judge) partial(task string, runs []*history.Run) (finding.Finding, bool
 		if r.LastSeen().After(last.LastSeen()) {
 			last = r
 		}
-		effects = append(effects, r.Effects...)
+		for _, e := range r.Effects {
+			if !j.config.ignoresEffect(task, e.Effect.Name) {
+				effects = append(effects, e)
+			}
+		}
 	}
 	if len(effects) == 0 || !j.over(last) {
 		return finding.Finding{}, false
@@ -58,7 +62,9 @@ func (j *judge) partial(task string, runs []*history.Run) (finding.Finding, bool
 			targets = append(targets, target)
 		}
 	}
-	missing := slices.DeleteFunc(slices.Clone(j.usual[task]), func(name string) bool { return slices.Contains(names, name) })
+	missing := slices.DeleteFunc(slices.Clone(j.usual[task]), func(name string) bool {
+		return slices.Contains(names, name) || j.config.ignoresEffect(task, name)
+	})
 	if len(missing) == 0 && (len(j.usual[task]) > 1 || len(targets) < 2) {
 		return finding.Finding{}, false
 	}

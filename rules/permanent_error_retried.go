@@ -22,7 +22,7 @@ func permanentErrors(config *Config, failing []history.Failing) []finding.Findin
 		case slices.Contains(config.Polling, f.Task):
 		case f.Declared > 0:
 			found = append(found, permanentError(f, kindDeclared))
-		case f.Healed == 0 && f.Exhausted >= config.permanentIDs(f.Task):
+		case f.Healed == 0 && f.Exhausted >= config.of(f.Task).Permanent.IDs:
 			found = append(found, permanentError(f, kindExhausted))
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"auditor/event/finding"
 )
 
 // populations is how far the tasks as wholes have been judged. The zero value has judged nothing.
@@ -61,7 +59,7 @@ func (e *Engine) judgePopulations(ctx context.Context, at moment) error {
 	if !at.past {
 		failingFrom = at.now.Add(-e.config.longestLookBack())
 	}
-	failing, err := e.store.Failing(ctx, failingFrom, at.limit(), arrived, e.config.Permanent.IDs)
+	failing, err := e.store.Failing(ctx, failingFrom, at.limit(), arrived, e.config.leastPermanentIDs())
 	if err != nil {
 		return fmt.Errorf("read what became of failures: %w", err)
 	}
@@ -70,7 +68,7 @@ func (e *Engine) judgePopulations(ctx context.Context, at moment) error {
 		return err
 	}
 	found := slices.Concat(synchronised(&e.config, waves), surges(&e.config, minutes), permanentErrors(&e.config, failing), lost)
-	found = slices.DeleteFunc(found, func(f finding.Finding) bool { return !e.config.on(f.Rule, f.Task) })
+	found = e.config.admit(found)
 	if err := e.settle(ctx, judgement{found: found, gone: gone, since: from, now: at.now}); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"auditor/event"
 	"auditor/event/finding"
@@ -16,7 +17,11 @@ func (j *judge) redeliveryLoops() []finding.Finding {
 	var found []finding.Finding
 	for _, id := range j.history.TaskIDs() {
 		runs := j.history.RunsOf(id)
-		if len(runs) < j.config.Redelivery.Deliveries || slices.Contains(j.config.Polling, runs[0].Task) {
+		if len(runs) < 2 {
+			continue
+		}
+		loop := j.config.of(runs[0].Task).Redelivery
+		if len(runs) < loop.Deliveries || slices.Contains(j.config.Polling, runs[0].Task) {
 			continue
 		}
 		byAttempt := map[int][]*history.Run{}
@@ -28,23 +33,23 @@ func (j *judge) redeliveryLoops() []finding.Finding {
 		}
 		var most, densest []*history.Run
 		for _, attempt := range byAttempt {
-			if d := j.densestDeliveries(attempt); len(d) > len(densest) || len(d) == len(densest) && len(attempt) > len(most) {
+			if d := densestDeliveries(attempt, loop.Within); len(d) > len(densest) || len(d) == len(densest) && len(attempt) > len(most) {
 				most, densest = attempt, d
 			}
 		}
-		if len(densest) >= j.config.Redelivery.Deliveries {
-			found = append(found, j.redeliveryLoop(most, densest))
+		if len(densest) >= loop.Deliveries {
+			found = append(found, j.redeliveryLoop(loop, most, densest))
 		}
 	}
 	return found
 }
 
 // densestDeliveries gives the most deliveries that began within the window.
-func (j *judge) densestDeliveries(runs []*history.Run) []*history.Run {
+func densestDeliveries(runs []*history.Run, within time.Duration) []*history.Run {
 	var best []*history.Run
 	from := 0
 	for to := range runs {
-		for runs[to].Begin().Sub(runs[from].Begin()) > j.config.Redelivery.Within {
+		for runs[to].Begin().Sub(runs[from].Begin()) > within {
 			from++
 		}
 		if to-from+1 > len(best) {
@@ -54,7 +59,7 @@ func (j *judge) densestDeliveries(runs []*history.Run) []*history.Run {
 	return best
 }
 
-func (j *judge) redeliveryLoop(runs, densest []*history.Run) finding.Finding {
+func (j *judge) redeliveryLoop(loop DeliveryLoop, runs, densest []*history.Run) finding.Finding {
 	s, first, last := j.history.Subject, runs[0], runs[len(runs)-1]
 	peakFrom, peakTo := densest[0], densest[len(densest)-1]
 	f := finding.Finding{
@@ -78,8 +83,8 @@ func (j *judge) redeliveryLoop(runs, densest []*history.Run) finding.Finding {
 	}
 	doubt{}.into(&f)
 	f.Explanation = sameDay(fmt.Sprintf("The task id %s was delivered %d times between %s and %s, %s each time; fewer than %d in %s are expected. %s",
-		first.TaskID, len(densest), clock(peakFrom.Begin()), clock(peakTo.Begin()), attemptWords(first.Retries), j.config.Redelivery.Deliveries,
-		span(j.config.Redelivery.Within), howEnded(runs)))
+		first.TaskID, len(densest), clock(peakFrom.Begin()), clock(peakTo.Begin()), attemptWords(first.Retries), loop.Deliveries,
+		span(loop.Within), howEnded(runs)))
 	return f
 }
 

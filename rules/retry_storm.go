@@ -30,8 +30,13 @@ func (j *judge) retryLoops() []finding.Finding {
 	for _, id := range j.history.TaskIDs() {
 		retries := byID[id]
 		slices.SortFunc(retries, func(a, b *event.Event) int { return a.Time.Compare(b.Time) })
-		if densest := densest(retries, j.config.RetryLoop.Within); len(densest) >= j.config.RetryLoop.Retries {
-			found = append(found, j.retryLoop(id, retries, densest))
+		if len(retries) == 0 {
+			continue
+		}
+		task := j.history.RunsOf(id)[0].Task
+		loop := j.config.of(task).RetryLoop
+		if densest := densest(retries, loop.Within); len(densest) >= loop.Retries {
+			found = append(found, j.retryLoop(loop, task, id, retries, densest))
 		}
 	}
 	return found
@@ -52,10 +57,9 @@ func densest(events []*event.Event, within time.Duration) []*event.Event {
 	return best
 }
 
-func (j *judge) retryLoop(id string, retries, densest []*event.Event) finding.Finding {
+func (j *judge) retryLoop(loop RetryLoop, task, id string, retries, densest []*event.Event) finding.Finding {
 	s := j.history.Subject
 	first, last := densest[0], densest[len(densest)-1]
-	task := j.history.RunsOf(id)[0].Task
 	f := finding.Finding{
 		ID:          finding.ID(RetryStorm, s.Namespace, task, kindLoop+"\x00"+s.String()+"\x00"+id),
 		Rule:        RetryStorm,
@@ -67,12 +71,12 @@ func (j *judge) retryLoop(id string, retries, densest []*event.Event) finding.Fi
 		FirstSeen:   retries[0].Time,
 		LastSeen:    retries[len(retries)-1].Time,
 		Title:       fmt.Sprintf("%s for %s retries in a tight loop", nameOf(task), s),
-		Fields:      map[string]any{"kind": kindLoop, "retries": len(retries), "peak": len(densest), "window_seconds": j.config.RetryLoop.Within.Seconds(), "error_type": errorType(last)},
+		Fields:      map[string]any{"kind": kindLoop, "retries": len(retries), "peak": len(densest), "window_seconds": loop.Within.Seconds(), "error_type": errorType(last)},
 		Evidence:    []finding.Evidence{quote(first, "the first of the densest stretch"), quote(last, "the last of it")},
 		Remedy:      "Retry with a back-off that grows, with jitter and a bound; send the task to a dead letter queue when the bound is reached.",
 	}
 	f.Explanation = fmt.Sprintf("The task id %s retried %d times between %s and %s; a task that backs off retries fewer than %d times in %s.",
-		id, len(densest), clock(first.Time), clock(last.Time), j.config.RetryLoop.Retries, span(j.config.RetryLoop.Within))
+		id, len(densest), clock(first.Time), clock(last.Time), loop.Retries, span(loop.Within))
 	doubt{}.into(&f)
 	if t := errorType(last); t != "" {
 		f.Explanation += fmt.Sprintf(" The last of them failed with %s.", t)

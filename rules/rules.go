@@ -93,6 +93,9 @@ type Findings interface {
 	SaveFindings(ctx context.Context, findings []finding.Finding, changes []finding.Change) error
 	// Rooted gives the findings that tell a root between two moments, and that changed since a third.
 	Rooted(ctx context.Context, from, until, updated time.Time) ([]finding.Finding, error)
+	// OpenFindings gives those that are not resolved, as far as the configuration is held against them: id, rule, state,
+	// namespace, task, business key, and of their own fields effect.
+	OpenFindings(ctx context.Context) ([]finding.Finding, error)
 	// AllFindings gives every finding.
 	AllFindings(ctx context.Context) ([]finding.Finding, error)
 }
@@ -109,6 +112,7 @@ type Engine struct {
 	log     *slog.Logger
 	metrics *metrics
 
+	heeded      bool // what stood open before has been held against the configuration
 	populations populations
 	learned     learned
 	gapsSeen    map[gapID]time.Time                                // when a gap was first seen
@@ -215,6 +219,12 @@ func (e *Engine) look(ctx context.Context, at moment) (more bool, err error) {
 	if at.known.IsZero() {
 		return false, nil
 	}
+	if !at.past && !e.heeded {
+		if err := e.leaveOut(ctx, at); err != nil {
+			return false, err
+		}
+		e.heeded = true
+	}
 	from, err := e.store.Cursor(ctx, cursorName)
 	if err != nil {
 		return false, fmt.Errorf("read the rules' cursor: %w", err)
@@ -269,9 +279,10 @@ func (e *Engine) partition(ctx context.Context, of event.PartitionID, from, end 
 	if err != nil {
 		return 0, err
 	}
+	patterns, byPattern := e.config.stuckAfterByPattern()
 	suspects, tasks, err := e.store.Changed(ctx, history.Stretch{Of: of, From: first, To: to, Since: since, Until: at.limit(),
-		LoopRetries: e.config.RetryLoop.Retries, SwallowedAfter: e.config.Swallowed,
-		StuckAfter: e.config.stuckAfterByTask(p99), StuckAfterRest: e.config.StuckAfter})
+		LoopRetries: e.config.leastRetries(), SwallowedAfter: e.config.leastSwallowed(),
+		StuckAfter: e.config.stuckAfterByTask(p99), StuckPatterns: patterns, StuckByPattern: byPattern})
 	if err != nil {
 		return 0, fmt.Errorf("read the changed keys: %w", err)
 	}

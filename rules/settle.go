@@ -2,6 +2,7 @@ package rules
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -95,7 +96,8 @@ func (e *Engine) settle(ctx context.Context, j judgement) error {
 		if holds[f.ID] || !j.over(f) {
 			continue
 		}
-		log = append(log, finding.Change{FindingID: f.ID, Time: j.now, From: f.State, To: finding.Resolved, By: byAuditor, Note: goneNote(f, j.former)})
+		note := cmp.Or(e.config.leftOut(f), goneNote(f, j.former))
+		log = append(log, finding.Change{FindingID: f.ID, Time: j.now, From: f.State, To: finding.Resolved, By: byAuditor, Note: note})
 		f.State, f.UpdatedAt = finding.Resolved, j.now
 		changed = append(changed, f)
 	}
@@ -108,7 +110,7 @@ func (e *Engine) settle(ctx context.Context, j judgement) error {
 		if !ok || f.State == finding.Resolved || holds[id] {
 			continue
 		}
-		log = append(log, finding.Change{FindingID: id, Time: j.now, From: f.State, To: finding.Resolved, By: byAuditor, Note: goneNote(f, nil)})
+		log = append(log, finding.Change{FindingID: id, Time: j.now, From: f.State, To: finding.Resolved, By: byAuditor, Note: cmp.Or(e.config.leftOut(f), goneNote(f, nil))})
 		f.State, f.UpdatedAt = finding.Resolved, j.now
 		changed = append(changed, f)
 	}

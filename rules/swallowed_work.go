@@ -57,7 +57,7 @@ func (j *judge) swallowedWork() (found []finding.Finding, waits map[string]aside
 
 // aside tells what became of the work that r left to another of the runs.
 func (j *judge) aside(r *history.Run, runs []*history.Run) aside {
-	a := aside{run: r, due: r.End.Time.Add(j.config.Swallowed)}
+	a := aside{run: r, due: r.End.Time.Add(j.config.of(r.Task).Swallowed)}
 	a.holder = j.holderOf(r, runs)
 	from := time.Time{}
 	if h := a.holder; h != nil {

@@ -15,6 +15,7 @@ import (
 	"auditor/cmd/auditor/shop"
 	"auditor/emit"
 	"auditor/event"
+	"auditor/rules"
 )
 
 type demoCommand struct {
@@ -61,7 +62,7 @@ func demoDefaults(c *config.Config) {
 	c.Log.Level = "warn"
 	c.Embedded.KafkaListen = "127.0.0.1:0"
 	c.Rules.Interval = time.Second
-	c.Tasks = map[string]config.Task{"mail.send_receipt": {StuckAfter: shop.StuckAfter}}
+	c.Tasks = map[string]config.Task{"mail.send_receipt": {Rules: rules.Task{StuckAfter: shop.StuckAfter}}}
 }
 
 // openShop opens a shop whose keys no other start shares, with a seed or one by chance.

@@ -76,7 +76,7 @@ func listRules(c config.Config, own []userrule.Rule, runs []userrule.Run, unsolv
 	for _, name := range rules.Names {
 		state, off := "on", 0
 		for _, t := range c.Tasks {
-			if slices.Contains(t.Off, name) {
+			if slices.Contains(t.Rules.Off, name) {
 				off++
 			}
 		}

@@ -15,7 +15,8 @@ type Stretch struct {
 	LoopRetries    int                      // a task id with so many retries is suspect
 	SwallowedAfter time.Duration            // a key of which a run stood aside is suspect when nothing succeeded so soon
 	StuckAfter     map[string]time.Duration // by task, how long after it was due a task without an end is stuck
-	StuckAfterRest time.Duration            // the same for the tasks that StuckAfter does not name
+	StuckPatterns  []string                 // patterns of the names of other tasks, * for any text; the first that fits counts, and the last fits all
+	StuckByPattern []time.Duration          // the same by pattern
 }
 
 // Extent is how much of the past of subjects is asked for.

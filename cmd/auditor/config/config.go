@@ -28,7 +28,7 @@ type Config struct {
 	Events     Events          `yaml:"events"`
 	Ingest     ingest.Config   `yaml:"ingest"`
 	Rules      rules.Config    `yaml:"rules"`
-	Tasks      map[string]Task `yaml:"tasks"` // by task name
+	Tasks      map[string]Task `yaml:"tasks"` // by task name, or a pattern that names fit
 	Web        web.Config      `yaml:"web"`
 	Embedded   Embedded        `yaml:"embedded"`
 }
@@ -46,12 +46,10 @@ type Events struct {
 	MaxSkew   time.Duration `yaml:"max_skew"`  // how far an event's time may be from its Kafka timestamp
 }
 
-// Task is what is particular about one task.
+// Task is what is particular about one task, or about all whose names fit a pattern.
 type Task struct {
-	BusinessKey string        `yaml:"business_key"` // template for events that carry none; empty: they are kept by task id
-	StuckAfter  time.Duration `yaml:"stuck_after"`  // 0: rules.stuck_after
-	LookBack    time.Duration `yaml:"look_back"`    // 0: rules.look_back
-	Off         []string      `yaml:"off"`          // rules that do not judge this task
+	BusinessKey string     `yaml:"business_key"` // template for events that carry none; empty: they are kept by task id
+	Rules       rules.Task `yaml:",inline"`      // what the rules go by
 }
 
 // Embedded is how the stand-ins for the two servers are reached from outside.
@@ -108,7 +106,7 @@ func (c Config) RuleConfig() rules.Config {
 	r := c.Rules
 	r.Tasks = make(map[string]rules.Task, len(c.Tasks))
 	for name, t := range c.Tasks {
-		r.Tasks[name] = rules.Task{StuckAfter: t.StuckAfter, LookBack: t.LookBack, Off: t.Off}
+		r.Tasks[name] = t.Rules
 	}
 	return r
 }

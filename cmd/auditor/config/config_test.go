@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"auditor/event/finding"
+	"auditor/rules"
 )
 
 // load reads text as auditor.yaml, with an environment.
@@ -85,7 +88,7 @@ clickhouse:
 	want.Rules.Timeouts[0].Name, want.Rules.Timeouts[0].After, want.Rules.Timeouts[0].Sweep = "lease", 5*time.Minute, time.Second
 	want.ClickHouse.Password = "0123"
 	want.Tasks = map[string]Task{"shop.settle_order": {
-		BusinessKey: "settle_order:{{ arg 0 }}", StuckAfter: 90 * time.Second, Off: []string{"retry_storm"}}}
+		BusinessKey: "settle_order:{{ arg 0 }}", Rules: rules.Task{StuckAfter: 90 * time.Second, Off: []string{"retry_storm"}}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -123,6 +126,11 @@ func TestErrorsNameFieldAndPlace(t *testing.T) {
 		{"a rule's own check", "rules:\n  lock_step:\n    tasks: 1\n", nil, []string{"auditor.yaml:3: rules.lock_step.tasks: must be 2 or more"}},
 		{"key template", "tasks:\n  a.b:\n    business_key: '{{ nope }}'\n", nil, []string{"auditor.yaml:3: tasks.a.b.business_key: "}},
 		{"rule name", "tasks:\n  a:\n    off: [nope]\n", nil, []string{"auditor.yaml:3: tasks.a.off: must be among"}},
+		{"severity of no rule", "tasks:\n  'mail.*':\n    severity:\n      storm: info\n", nil, []string{"auditor.yaml:4: tasks.mail.*.severity.storm: must be of a rule among"}},
+		{"no severity", "tasks:\n  a:\n    severity: {retry_storm: loud}\n", nil, []string{"auditor.yaml:3: tasks.a.severity.retry_storm: must be among"}},
+		{"a severity that is a list", "tasks:\n  a:\n    severity: {retry_storm: [info]}\n", nil, []string{"auditor.yaml:3: tasks.a.severity.retry_storm: must be one plain value"}},
+		{"severities in one word", "tasks:\n  a:\n    severity: info\n", nil, []string{"auditor.yaml:3: tasks.a.severity: must be a mapping"}},
+		{"threshold of a task", "tasks:\n  a:\n    retry_loop:\n      retries: 1\n", nil, []string{"auditor.yaml:4: tasks.a.retry_loop.retries: must be 2 or more"}},
 		{"row of a table", "rules:\n  timeouts:\n    - {name: x, after: soon}\n", nil, []string{"auditor.yaml:3: rules.timeouts[0].after: must be a duration"}},
 		{"environment", "", map[string]string{"AUDITOR_RULES_INTERVAL": "soon", "AUDITOR_LOG_FORMAT": "xml"}, []string{
 			`AUDITOR_RULES_INTERVAL: rules.interval: must be a duration`}},
@@ -157,7 +165,9 @@ func TestPrintHidesSecretsAndReadsBack(t *testing.T) {
 	c.Kafka.SASL.Mechanism, c.Kafka.SASL.Username = "PLAIN", "me"
 	c.Web.Title = `a "title": with, [signs] # and 'quotes'`
 	c.Events.Namespace = "true"
-	c.Tasks = map[string]Task{"a: b": {BusinessKey: `k:{{ arg 0 }}`, LookBack: 36 * time.Hour, Off: []string{"retry_storm"}}}
+	c.Tasks = map[string]Task{"a: b": {BusinessKey: `k:{{ arg 0 }}`, Rules: rules.Task{LookBack: 36 * time.Hour, Off: []string{"retry_storm"},
+		RetryLoop: rules.RetryLoop{Retries: 3}, Timeouts: []rules.Timeout{{Name: "x", After: time.Minute}}, IgnoreKeys: []string{"a*", "b, c"},
+		Severity: map[string]finding.Severity{"retry_storm": "info"}}}}
 	var out bytes.Buffer
 	if err := c.Print(&out); err != nil {
 		t.Fatal(err)
@@ -210,8 +220,41 @@ func TestExampleIsComplete(t *testing.T) {
 	}
 }
 
+// The task that the reference file shows can be had, and is printed as it stands, without what it does not say.
+func TestExampleTask(t *testing.T) {
+	text, err := os.ReadFile("../../../auditor.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\ntasks:")
+	shown := "tasks:\n"
+	for _, line := range strings.Split(rest, "\n")[1:] {
+		commented, ok := strings.CutPrefix(line, "#")
+		if !ok {
+			break
+		}
+		shown += strings.TrimPrefix(commented, " ") + "\n"
+	}
+	c, err := load(t, shown, nil)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, shown)
+	}
+	own := c.RuleConfig().Tasks["shop.settle_order"]
+	if own.RetryLoop != (rules.RetryLoop{Retries: 30, Within: time.Minute}) || own.Severity["retry_storm"] != finding.Critical || len(own.Timeouts) != 1 {
+		t.Errorf("read %+v", own)
+	}
+	c.Tasks["mail.*"] = Task{Rules: rules.Task{Permanent: rules.PermanentErrors{IDs: 7}}}
+	var out bytes.Buffer
+	if err := c.Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	if want := "tasks:\n  mail.*:\n    permanent_errors:\n      ids: 7\n  shop.settle_order:\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("printed\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
 func FuzzReadYAML(f *testing.F) {
-	for _, seed := range []string{"", "listen: a:1", "kafka: {brokers: [a]}", "tasks: {a: {off: [x]}}", "a: &x b\nc: *x", "? [a]\n: b", "rules: {timeouts: [{name: a}]}", "listen: |\n  x\n", "- a", "\x00", "tasks: {? {a: b} : c}"} {
+	for _, seed := range []string{"", "listen: a:1", "kafka: {brokers: [a]}", "tasks: {a: {off: [x]}}", "tasks: {a: {severity: {b: c}, timeouts: [{name: d}]}}", "a: &x b\nc: *x", "? [a]\n: b", "rules: {timeouts: [{name: a}]}", "listen: |\n  x\n", "- a", "\x00", "tasks: {? {a: b} : c}"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

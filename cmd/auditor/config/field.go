@@ -62,9 +62,10 @@ func children(v reflect.Value, path string) []field {
 	return out
 }
 
-// isSection reports whether values of type t have keys of their own.
+// isSection reports whether values of type t have keys of their own. Those of a map are of the user's choice, and its values
+// sections or plain.
 func isSection(t reflect.Type) bool {
-	return t.Kind() == reflect.Struct || t.Kind() == reflect.Map && t.Elem().Kind() == reflect.Struct
+	return t.Kind() == reflect.Struct || t.Kind() == reflect.Map
 }
 
 // isTable reports whether values of type t are lists of sections. Only the file can set them.

@@ -26,6 +26,9 @@ func (c Config) Print(w io.Writer) error {
 func printSection(b *bytes.Buffer, v reflect.Value, path string, depth int) error {
 	indent := strings.Repeat("  ", depth)
 	for _, c := range children(v, path) {
+		if ofTask(path) && isUnset(c.value) { // nothing is said, and that is no value of its own
+			continue
+		}
 		name, err := inline(strings.TrimPrefix(c.path[len(path):], "."))
 		if err != nil {
 			return err
@@ -50,6 +53,17 @@ func printSection(b *bytes.Buffer, v reflect.Value, path string, depth int) erro
 		fmt.Fprintf(b, "%s%s: %s\n", indent, name, shown)
 	}
 	return nil
+}
+
+// ofTask reports whether a path is that of a task, or below it.
+func ofTask(path string) bool { return strings.HasPrefix(path, "tasks.") }
+
+// isUnset reports whether a value says nothing.
+func isUnset(v reflect.Value) bool {
+	if v.Kind() == reflect.Map || v.Kind() == reflect.Slice {
+		return v.Len() == 0
+	}
+	return v.IsZero()
 }
 
 // printTable writes a list of sections, each on one line.

@@ -81,7 +81,7 @@ func (r *reader) entry(v reflect.Value, path, name string, entry *ast.MappingVal
 		if old := v.MapIndex(reflect.ValueOf(name)); old.IsValid() {
 			element.Set(old)
 		}
-		r.section(element, join(path, name), entry.Value)
+		r.child(field{join(path, name), element}, entry)
 		v.SetMapIndex(reflect.ValueOf(name), element)
 		return
 	}
