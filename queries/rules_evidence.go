@@ -180,7 +180,8 @@ func (s *Store) sample(ctx context.Context) (top uint64, err error) {
 	return uint64(float64(math.MaxUint64) * (sampleEvents / float64(stored))), nil
 }
 
-// Rooted gives the findings that tell a root between two moments and that changed since a third, in order of id.
+// Rooted gives the findings that tell a root between two moments and that changed since a third, in order of id, at most
+// 100,000 of them: without explanation and evidence, and of their own fields root and incident.
 func (s *Store) Rooted(ctx context.Context, from, until, updated time.Time) ([]finding.Finding, error) {
 	return selectFindings(ctx, s, "rules/rooted", params{"from": from, "until": until, "updated": updated})
 }

@@ -39,10 +39,8 @@ func (j *judge) deadlinesMissed() []finding.Finding {
 
 // limits gives the latest moments that were told for a task id: a limit that was moved counts as moved.
 func (j *judge) limits(id string) (expires, deadline time.Time) {
-	for _, e := range j.history.Events {
-		if e.TaskID == id {
-			expires, deadline = later(expires, e.Expires), later(deadline, e.Deadline)
-		}
+	for _, e := range j.history.EventsOf(id) {
+		expires, deadline = later(expires, e.Expires), later(deadline, e.Deadline)
 	}
 	return expires, deadline
 }

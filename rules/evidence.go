@@ -59,12 +59,40 @@ func (e *Engine) inform(ctx context.Context, j *judge, at moment) error {
 			return fmt.Errorf("read the emitters' numbers: %w", err)
 		}
 	}
+	if j.awaitsAnother() {
+		if j.gapsOfAll, err = e.namespaceGaps(ctx, namespace, at); err != nil {
+			return err
+		}
+	}
 	if tasks := partialSuspects(j.history); len(tasks) > 0 {
 		if j.usual, err = e.usualEffects(ctx, namespace, tasks, at); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// namespaceGaps gives what is missing of the numbers of all emitters of a namespace. It changes slowly, and is read again after
+// a minute.
+func (e *Engine) namespaceGaps(ctx context.Context, namespace string, at moment) ([]history.Gap, error) {
+	if known, ok := e.learned.gaps[namespace]; ok && at.now.Sub(known.at).Abs() < time.Minute {
+		return known.gaps, nil
+	}
+	emitters, err := e.store.Emitters(ctx, e.numbersSince(at))
+	if err != nil {
+		return nil, fmt.Errorf("find who numbers events: %w", err)
+	}
+	gaps, err := e.store.Gaps(ctx, namespace, emitters[namespace], e.numbersSince(at))
+	if err != nil {
+		return nil, fmt.Errorf("read the emitters' numbers: %w", err)
+	}
+	e.learned.gaps[namespace] = gapsAt{at.now, gaps}
+	return gaps, nil
+}
+
+type gapsAt struct {
+	at   time.Time
+	gaps []history.Gap
 }
 
 // drift is which task ids of some subjects stand under several business keys. Such an id is judged under the first of them.
@@ -164,6 +192,11 @@ type learned struct {
 	asked   map[[2]string]time.Time
 	p99     map[string]time.Duration
 	p99At   time.Time
+	gaps    map[string]gapsAt // by namespace
+}
+
+func newLearned() learned {
+	return learned{effects: map[[2]string][]string{}, asked: map[[2]string]time.Time{}, gaps: map[string]gapsAt{}}
 }
 
 const learnAgain = 10 * time.Minute // after which what was measured of a task is measured again

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -29,7 +31,8 @@ func (e *Engine) judgeIncidents(ctx context.Context, since time.Time, at moment)
 	if err != nil {
 		return fmt.Errorf("read findings by what they come from: %w", err)
 	}
-	var found, members []finding.Finding
+	var found []finding.Finding
+	marks := map[string]string{} // the incident that a finding is to belong to, where it does not yet
 	holds := map[string]bool{}
 	for _, group := range groups(&e.config, all) {
 		f := incident(group)
@@ -40,8 +43,7 @@ func (e *Engine) judgeIncidents(ctx context.Context, since time.Time, at moment)
 		found, holds[f.ID] = append(found, f), true
 		for _, m := range group.members {
 			if m.Fields["incident"] != f.ID {
-				m.Fields["incident"], m.UpdatedAt = f.ID, at.now
-				members = append(members, m)
+				marks[m.ID] = f.ID
 			}
 		}
 	}
@@ -51,14 +53,50 @@ func (e *Engine) judgeIncidents(ctx context.Context, since time.Time, at moment)
 			gone = append(gone, id)
 		}
 	}
+	if err := e.prove(ctx, found); err != nil {
+		return err
+	}
 	if err := e.settle(ctx, judgement{found: found, gone: gone, now: at.now}); err != nil {
 		return err
 	}
-	if len(members) == 0 {
-		return nil
+	return e.mark(ctx, marks, at)
+}
+
+// prove gives incidents the evidence of their first findings.
+func (e *Engine) prove(ctx context.Context, incidents []finding.Finding) error {
+	for i := range incidents {
+		ids := incidents[i].Fields["findings"].([]string)
+		first, err := e.store.Findings(ctx, ids[:min(len(ids), 10)])
+		if err != nil {
+			return fmt.Errorf("read the findings of an incident: %w", err)
+		}
+		for _, id := range ids[:min(len(ids), 10)] {
+			if proof := first[id].Evidence; len(proof) > 0 {
+				incidents[i].Evidence = append(incidents[i].Evidence, proof[len(proof)-1])
+			}
+		}
 	}
-	if err := e.store.SaveFindings(ctx, members, nil); err != nil {
-		return fmt.Errorf("store which incident findings belong to: %w", err)
+	return nil
+}
+
+// mark tells findings which incident they belong to.
+func (e *Engine) mark(ctx context.Context, incidents map[string]string, at moment) error {
+	ids := slices.Sorted(maps.Keys(incidents))
+	for some := range slices.Chunk(ids, maxMembers) {
+		members, err := e.store.Findings(ctx, some)
+		if err != nil {
+			return fmt.Errorf("read the findings of an incident: %w", err)
+		}
+		var marked []finding.Finding
+		for _, id := range some {
+			if f, ok := members[id]; ok {
+				f.Fields["incident"], f.UpdatedAt = incidents[id], at.now
+				marked = append(marked, f)
+			}
+		}
+		if err := e.store.SaveFindings(ctx, marked, nil); err != nil {
+			return fmt.Errorf("store which incident findings belong to: %w", err)
+		}
 	}
 	return nil
 }
@@ -82,8 +120,8 @@ type rooted struct {
 	members []finding.Finding // in order of their roots' time
 }
 
-// groups cuts findings into those with one root: of one kind, about the same, and each at most Within after the one before;
-// where a step of a task fails, all of a day. Those of which every finding is resolved are over.
+// groups brings together the findings with one root: of one kind, about the same, and so many at once that it is no chance
+// beside the usual rate of such findings; where a step of a task fails, all of a day. What is resolved altogether is over.
 func groups(config *Config, all []finding.Finding) []rooted {
 	type place struct {
 		namespace string
@@ -105,50 +143,89 @@ func groups(config *Config, all []finding.Finding) []rooted {
 	}
 	var found []rooted
 	for _, p := range places {
-		for _, members := range chains(config, p.kind, at[p]) {
+		slices.SortFunc(at[p], func(a, b finding.Finding) int {
+			return cmp.Or(rootTime(a).Compare(rootTime(b)), cmp.Compare(a.ID, b.ID))
+		})
+		for _, members := range bursts(config, p.kind, at[p]) {
+			if !slices.ContainsFunc(members, func(f finding.Finding) bool { return f.State != finding.Resolved }) {
+				continue
+			}
 			r, _ := rootOf(members[0])
 			slot := r.At.UTC().Truncate(incidentSlot)
 			if p.kind == rootRetry {
-				slot = r.At.UTC().Truncate(24 * time.Hour)
+				slot = r.At.UTC().Truncate(day)
 			}
-			open := slices.ContainsFunc(members, func(f finding.Finding) bool { return f.State != finding.Resolved })
-			if open && mostOfOneRule(members) >= config.Incidents.Findings {
-				id := finding.ID(Incident, p.namespace, string(p.kind)+"\x00"+p.about, slot.Format(time.RFC3339))
-				found = append(found, rooted{r, id, members})
-			}
+			id := finding.ID(Incident, p.namespace, string(p.kind)+"\x00"+p.about, slot.Format(time.RFC3339))
+			found = append(found, rooted{r, id, members})
 		}
 	}
 	return found
 }
 
-// chains cuts the findings of one kind of root where more than Within lies between two, or a day ends.
-func chains(config *Config, kind rootKind, of []finding.Finding) [][]finding.Finding {
-	when := func(f finding.Finding) time.Time { r, _ := rootOf(f); return r.At }
-	slices.SortFunc(of, func(a, b finding.Finding) int { return cmp.Or(when(a).Compare(when(b)), cmp.Compare(a.ID, b.ID)) })
-	var all [][]finding.Finding
-	for i, f := range of {
-		apart := i == 0
-		if i > 0 && kind == rootRetry {
-			apart = !when(f).UTC().Truncate(24 * time.Hour).Equal(when(of[i-1]).UTC().Truncate(24 * time.Hour))
-		} else if i > 0 {
-			apart = when(f).Sub(when(of[i-1])) > config.Incidents.Within
+func rootTime(f finding.Finding) time.Time { r, _ := rootOf(f); return r.At }
+
+const (
+	day         = 24 * time.Hour
+	atOnce      = 5 * time.Second // within which a broker delivers again, or a publisher publishes again, what belongs together
+	burstFactor = 5               // so many times the usual rate is no chance
+)
+
+// bursts cuts findings, in order of their roots' time, into those that came at once.
+func bursts(config *Config, kind rootKind, of []finding.Finding) [][]finding.Finding {
+	within := config.Incidents.Within
+	if kind == rootRedelivery || kind == rootPublished {
+		within = min(within, atOnce)
+	}
+	marked := make([]bool, len(of))
+	for _, rule := range []string{RepeatedEffect, ConcurrentRuns, StuckPending} { // one trouble often shows by several rules
+		var own []int
+		for i, f := range of {
+			if f.Rule == rule {
+				own = append(own, i)
+			}
 		}
-		if apart {
+		last := 0
+		for n, i := range own {
+			last = max(last, n)
+			for last+1 < len(own) && together(kind, within, of[i], of[own[last+1]]) {
+				last++
+			}
+			if count := last - n + 1; count >= config.Incidents.Findings && (kind == rootRetry || float64(count) >= burstFactor*usualIn(within, of, own, i)) {
+				for k := i; k <= own[last]; k++ {
+					marked[k] = true
+				}
+			}
+		}
+	}
+	var all [][]finding.Finding
+	previous := -1
+	for i, f := range of {
+		if !marked[i] {
+			continue
+		}
+		if previous < 0 || !together(kind, within, of[previous], f) {
 			all = append(all, nil)
 		}
 		all[len(all)-1] = append(all[len(all)-1], f)
+		previous = i
 	}
 	return all
 }
 
-// mostOfOneRule counts the findings of the rule that has the most: one trouble often shows by several rules.
-func mostOfOneRule(members []finding.Finding) int {
-	n, most := map[string]int{}, 0
-	for _, f := range members {
-		n[f.Rule]++
-		most = max(most, n[f.Rule])
+// together reports whether two findings lie close enough to come from one root: a step that fails does so all day long.
+func together(kind rootKind, within time.Duration, a, b finding.Finding) bool {
+	if kind == rootRetry {
+		return rootTime(a).UTC().Truncate(day).Equal(rootTime(b).UTC().Truncate(day))
 	}
-	return most
+	return rootTime(b).Sub(rootTime(a)) <= within
+}
+
+// usualIn is how many of the findings lie within such a span of time on average, some hours around the i-th.
+func usualIn(within time.Duration, of []finding.Finding, own []int, i int) float64 {
+	middle := rootTime(of[i])
+	from := sort.Search(len(own), func(k int) bool { return !rootTime(of[own[k]]).Before(middle.Add(-incidentBack)) })
+	to := sort.Search(len(own), func(k int) bool { return rootTime(of[own[k]]).After(middle.Add(incidentBack)) })
+	return float64(to-from) * float64(within) / float64(2*incidentBack)
 }
 
 func incident(of rooted) finding.Finding {
@@ -186,9 +263,6 @@ func incident(of rooted) finding.Finding {
 		ids = append(ids, m.ID)
 		f.Severity = graver(f.Severity, m.Severity)
 		f.LastSeen = later(f.LastSeen, m.LastSeen)
-		if len(m.Evidence) > 0 && len(f.Evidence) < 10 {
-			f.Evidence = append(f.Evidence, m.Evidence[len(m.Evidence)-1])
-		}
 	}
 	if len(tasks) == 1 {
 		f.Task = tasks[0]

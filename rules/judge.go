@@ -19,10 +19,11 @@ type judge struct {
 	grace   time.Duration // after the last word of a task reached Kafka, before its silence counts; 0: arrival counts for nothing
 	cut     bool          // the history lacks its beginning: only the newest events were read
 
-	drifted map[string][]string      // the business keys, sorted, of the task ids that stand under several
-	gaps    []history.Gap            // what is missing of the numbers of the emitters that told of it
-	usual   map[string][]string      // the effects that a task does when it succeeds
-	p99     map[string]time.Duration // of a task's run times, where a rule goes by it
+	drifted   map[string][]string      // the business keys, sorted, of the task ids that stand under several
+	gaps      []history.Gap            // what is missing of the numbers of the emitters that told of it
+	gapsOfAll []history.Gap            // and of all emitters of the namespace, where somebody else had the next word
+	usual     map[string][]string      // the effects that a task does when it succeeds
+	p99       map[string]time.Duration // of a task's run times, where a rule goes by it
 }
 
 // keyRules are the rules that judge one history, in the order in which their findings are told. What swallowed_work and

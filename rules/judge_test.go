@@ -61,11 +61,18 @@ func findings(t *testing.T, text string, asOf float64, change ...func(*Config)) 
 	for _, f := range change {
 		f(&config)
 	}
+	return findingsBy(t, text, asOf, config, func(*judge) {})
+}
+
+// findingsBy does so by a configuration, with what else is known.
+func findingsBy(t *testing.T, text string, asOf float64, config Config, know func(*judge)) []string {
+	t.Helper()
 	events := historytest.Events(t, text)
 	own := slices.DeleteFunc(slices.Clone(events), func(e event.Event) bool { return e.TaskID == "" })
 	subject := history.Subject{BusinessKey: "order:1"}
 	j := &judge{config: &config, history: history.Build(subject, before(own, historytest.At(asOf))), asOf: historytest.At(asOf)}
 	j.pulse = newPulse(signalsOf(events), j.asOf)
+	know(j)
 	lines := []string{}
 	for _, f := range j.verdict().findings {
 		line := f.Rule + " " + string(f.Severity)

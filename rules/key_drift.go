@@ -79,9 +79,9 @@ func (j *judge) effectDrift(id string) (finding.Finding, bool) {
 // of the keys in the order of the alphabet.
 func (j *judge) businessKeyDrift(id string, keys []string) finding.Finding {
 	var first, other *event.Event
-	for _, e := range j.history.Events {
+	for _, e := range j.history.EventsOf(id) {
 		switch {
-		case e.TaskID != id || e.BusinessKey == "":
+		case e.BusinessKey == "":
 		case first == nil:
 			first = e
 		case other == nil && e.BusinessKey != first.BusinessKey:
@@ -101,8 +101,8 @@ func (j *judge) businessKeyDrift(id string, keys []string) finding.Finding {
 func (j *judge) drift(id, kind string, first, last *event.Event, keys []string) finding.Finding {
 	s := j.history.Subject
 	task := ""
-	for _, e := range j.history.Events {
-		if e.TaskID == id && e.Task != "" {
+	for _, e := range j.history.EventsOf(id) {
+		if e.Task != "" {
 			task = e.Task
 			break
 		}

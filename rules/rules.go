@@ -91,7 +91,8 @@ type Findings interface {
 	Unresolved(ctx context.Context, subjects []history.Subject) ([]finding.Finding, error)
 	// SaveFindings stores findings with the changes of state that they went through.
 	SaveFindings(ctx context.Context, findings []finding.Finding, changes []finding.Change) error
-	// Rooted gives the findings that tell a root between two moments, and that changed since a third.
+	// Rooted gives the findings that tell a root between two moments, and that changed since a third; without what it takes to
+	// explain them.
 	Rooted(ctx context.Context, from, until, updated time.Time) ([]finding.Finding, error)
 	// OpenFindings gives those that are not resolved, as far as the configuration is held against them: id, rule, state,
 	// namespace, task, business key, and of their own fields effect.
@@ -129,8 +130,7 @@ func New(config Config, store Store, log *slog.Logger, registerer prometheus.Reg
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{config: config, store: store, log: log, metrics: m,
-		learned: learned{effects: map[[2]string][]string{}, asked: map[[2]string]time.Time{}}}, nil
+	return &Engine{config: config, store: store, log: log, metrics: m, learned: newLearned()}, nil
 }
 
 // CompleteTo tells the engine how to learn up to when the store has all that happened, as of now: behind a backlog, or
@@ -183,6 +183,7 @@ func (e *Engine) Evaluate(ctx context.Context, asOf time.Time) ([]finding.Findin
 }
 
 func (e *Engine) evaluate(ctx context.Context, at moment) ([]finding.Finding, error) {
+	e.learned = newLearned()
 	for {
 		more, err := e.look(ctx, at)
 		if err != nil {

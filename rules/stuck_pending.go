@@ -38,10 +38,7 @@ func (j *judge) stuckPending() (found []finding.Finding, tasks []history.Pending
 func (j *judge) waiting(id string) waiting {
 	w := waiting{Pending: history.Pending{Subject: j.history.Subject, PendingTaskID: id}}
 	var expires, eta, arrived time.Time
-	for _, e := range j.history.Events {
-		if e.TaskID != id {
-			continue
-		}
+	for _, e := range j.history.EventsOf(id) {
 		if w.Task == "" {
 			w.Task = e.Task
 		}
@@ -198,12 +195,35 @@ func (j *judge) stuckDoubt(f *finding.Finding, w waiting) {
 			d.raise(unsure, fmt.Sprintf("Events of %s were lost after the last word of the task (numbers %d to %d): its end may have been among them.", g.Emitter, g.First, g.Last))
 		}
 	}
+	if anotherSpeaksNext(w) {
+		for _, g := range j.gapsOfAll {
+			if g.Before.After(w.last.Time) {
+				f.Severity = finding.Info
+				f.Fields["evidence_missing"] = true
+				d.raise(unsure, fmt.Sprintf("Events of %s were lost at some time after the last word of the task (numbers %d to %d): it may have had the task.", g.Emitter, g.First, g.Last))
+				break
+			}
+		}
+	}
 	d.into(f)
 	r := root{rootStuck, nameOf(w.Task) + ", " + string(w.Phase), w.Since, ""}
 	if w.run != nil && w.Phase != history.PhaseRetry && f.Fields["worker_state"] == gone {
 		r = root{rootWorkerLost, "", later(w.run.LastSeen(), j.pulse.of(f.Namespace, w.run, w.last.Time).lastHeard), w.run.Worker}
 	}
 	r.into(f)
+}
+
+// anotherSpeaksNext reports whether the next word of a task is not its last worker's: whose it is can't be known.
+func anotherSpeaksNext(w waiting) bool {
+	return w.Phase == history.PhaseSent || w.Phase == history.PhaseRetry || w.run != nil && lost(w.run.End)
+}
+
+// awaitsAnother reports whether a task of the history is stuck for the want of a word that another emitter would have had.
+func (j *judge) awaitsAnother() bool {
+	return slices.ContainsFunc(j.history.TaskIDs(), func(id string) bool {
+		w := j.waiting(id)
+		return w.Open && !w.Due.After(j.asOf) && anotherSpeaksNext(w)
+	})
 }
 
 func (j *judge) stuckAfter(task string) time.Duration { return j.config.stuckAfterOf(task, j.p99) }

@@ -14,7 +14,7 @@ import (
 // A delivery is recognised by the sender's execution id. Where it gives none, a run opens with the task's arrival at a
 // worker, and each later event joins the run of the same worker and attempt that it can belong to.
 func Build(subject Subject, events []event.Event) *History {
-	h := &History{Subject: subject}
+	h := &History{Subject: subject, told: map[string][]*event.Event{}}
 	h.Events, h.Repeats = distinct(events)
 
 	byTask := map[string]*assembly{}
@@ -22,6 +22,7 @@ func Build(subject Subject, events []event.Event) *History {
 		if e.TaskID == "" {
 			continue
 		}
+		h.told[e.TaskID] = append(h.told[e.TaskID], e)
 		a := byTask[e.TaskID]
 		if a == nil {
 			a = &assembly{}

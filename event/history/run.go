@@ -87,7 +87,11 @@ type History struct {
 
 	taskIDs []string          // in order of their first event
 	byTask  map[string][]*Run // in order of their beginning
+	told    map[string][]*event.Event
 }
+
+// EventsOf lists the events of one task id, publications among them, in order of time.
+func (h *History) EventsOf(taskID string) []*event.Event { return h.told[taskID] }
 
 // RunsOf lists the runs of one task id, in order of their beginning.
 func (h *History) RunsOf(taskID string) []*Run { return h.byTask[taskID] }

@@ -1,13 +1,13 @@
 -- What the rules need beyond the histories of keys.
 
--- Which numbers each emitter has given to events, in blocks of 1,024: a number that is missing between others is an event that
+-- Which numbers each emitter has given to events, in blocks of 128: a number that is missing between others is an event that
 -- was lost. A set of numbers, so that an event which arrives twice changes nothing.
 CREATE TABLE IF NOT EXISTS emitter_numbers
 (
     namespace  LowCardinality(String),
     emitter    String,
     block      Int64,
-    numbers    AggregateFunction(groupBitmap, UInt16),
+    numbers    AggregateFunction(groupBitmap, UInt8),
     first      SimpleAggregateFunction(min, DateTime64(6, 'UTC')),
     last       SimpleAggregateFunction(max, DateTime64(6, 'UTC')),
     kafka_time SimpleAggregateFunction(max, DateTime64(3, 'UTC'))
@@ -18,7 +18,7 @@ TTL toDateTime(kafka_time) + INTERVAL 14 DAY
 SETTINGS index_granularity = 1024, non_replicated_deduplication_window = 10000;
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS emitter_numbers_view TO emitter_numbers AS
-SELECT namespace, emitter, intDiv(seq, 1024) AS block, groupBitmapState(toUInt16(seq % 1024)) AS numbers,
+SELECT namespace, emitter, intDiv(seq, 128) AS block, groupBitmapState(toUInt8(seq % 128)) AS numbers,
     min(time) AS first, max(time) AS last, max(kafka_time) AS kafka_time
 FROM events
 WHERE emitter != '' AND seq >= 0

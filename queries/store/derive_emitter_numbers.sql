@@ -6,7 +6,7 @@
 -- example: {"topic": "task-events", "partition": 0, "first": 0, "last": 100}
 -- replicas: all
 INSERT INTO emitter_numbers (namespace, emitter, block, numbers, first, last, kafka_time)
-SELECT namespace, emitter, intDiv(seq, 1024) AS block, groupBitmapState(toUInt16(seq % 1024)) AS numbers,
+SELECT namespace, emitter, intDiv(seq, 128) AS block, groupBitmapState(toUInt8(seq % 128)) AS numbers,
     min(time) AS first, max(time) AS last, max(kafka_time) AS kafka_time
 FROM events
 WHERE (emitter != '' AND seq >= 0)

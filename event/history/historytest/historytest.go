@@ -18,9 +18,9 @@ var Day = time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
 func At(seconds float64) time.Time { return Day.Add(time.Duration(seconds * float64(time.Second))) }
 
 // Events reads one event a line: seconds, type, task id, and then name=value: w (worker), r (retries), key, task, pid,
-// name (of the effect), idem (its idempotency key), target, dropped (deduplicated), err, in (retry_in), eta, expires
-// (seconds), requeue, redelivered, active, exec, runtime, id, reason and holder (of a skip), emitter, seq. Lines that are
-// empty are passed over. The task is "shop.settle" and the key "order:1" unless told; key= makes it empty.
+// name (of the effect), idem (its idempotency key), target, dropped (deduplicated), err, in (retry_in), eta, expires,
+// deadline (seconds), requeue, redelivered, active, exec, runtime, id, reason and holder (of a skip), emitter, seq. Lines that
+// are empty are passed over. The task is "shop.settle" and the key "order:1" unless told; key= makes it empty.
 func Events(t testing.TB, text string) []event.Event {
 	t.Helper()
 	var all []event.Event
@@ -140,6 +140,8 @@ func setNumber(e *event.Event, name string, number float64, err error) error {
 		e.ETA = At(number)
 	case "expires":
 		e.Expires = At(number)
+	case "deadline":
+		e.Deadline = At(number)
 	case "runtime":
 		e.Runtime = number
 	default:
