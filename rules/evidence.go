@@ -38,35 +38,116 @@ func (e *Engine) judges(ctx context.Context, subjects []history.Subject, r reach
 			past = before(past, at.now)
 		}
 		j := &judge{config: &e.config, history: history.Build(s, past), asOf: at.known, grace: at.grace(), cut: cut[s], p99: p99, drifted: drift.under(s)}
-		if err := e.inform(ctx, j, at); err != nil {
-			return nil, nil, err
-		}
 		judges = append(judges, j)
+	}
+	if err := e.inform(ctx, judges, at); err != nil {
+		return nil, nil, err
 	}
 	return judges, drift.elsewhere(subjects), nil
 }
 
-// inform tells a judge what is known of the workers and emitters of its history, and of its tasks.
-func (e *Engine) inform(ctx context.Context, j *judge, at moment) error {
-	namespace := j.history.Subject.Namespace
-	signals, err := e.signals(ctx, j.history)
-	if err != nil {
+// inform tells judges what is known of the workers and emitters of their histories, and of their tasks.
+func (e *Engine) inform(ctx context.Context, judges []*judge, at moment) error {
+	if err := e.hear(ctx, judges, at); err != nil {
 		return err
 	}
-	j.pulse = newPulse(signals, at.limit())
-	if emitters := emittersOf(j.history); len(emitters) > 0 {
-		if j.gaps, err = e.store.Gaps(ctx, namespace, emitters, e.numbersSince(at)); err != nil {
+	if err := e.count(ctx, judges, at); err != nil {
+		return err
+	}
+	var err error
+	for _, j := range judges {
+		namespace := j.history.Subject.Namespace
+		if j.awaitsAnother() {
+			if j.gapsOfAll, err = e.namespaceGaps(ctx, namespace, at); err != nil {
+				return err
+			}
+		}
+		if tasks := partialSuspects(j.history); len(tasks) > 0 {
+			if j.usual, err = e.usualEffects(ctx, namespace, tasks, at); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hearing is what is asked at once of the workers' lives: for histories of one namespace whose unfinished runs began at about
+// the same time.
+type hearing struct {
+	namespace string
+	hour      time.Time
+}
+
+// hear tells judges what was heard of the workers of runs without an end, which decides what became of those.
+func (e *Engine) hear(ctx context.Context, judges []*judge, at moment) error {
+	asked := map[hearing][]*judge{}
+	workers, since := map[hearing][]string{}, map[hearing]time.Time{}
+	for _, j := range judges {
+		names, from := unfinishedWorkers(j.history)
+		from = from.Add(-hearBefore).Truncate(history.Slice)
+		of := hearing{j.history.Subject.Namespace, from.Truncate(time.Hour)}
+		if len(names) == 0 {
+			j.pulse = pulse{}
+			continue
+		}
+		asked[of] = append(asked[of], j)
+		if since[of].IsZero() || from.Before(since[of]) {
+			since[of] = from
+		}
+		for _, w := range names {
+			if !slices.Contains(workers[of], w) {
+				workers[of] = append(workers[of], w)
+			}
+		}
+	}
+	for of, all := range asked {
+		signals, err := e.store.Signals(ctx, of.namespace, workers[of], since[of])
+		if err != nil {
+			return fmt.Errorf("read what was heard of the workers: %w", err)
+		}
+		for _, j := range all {
+			j.pulse = newPulse(own(signals, j), at.limit())
+		}
+	}
+	return nil
+}
+
+// hearBefore is how long before a run the signs of life of its worker are heard, from which their usual interval shows.
+const hearBefore = 2 * time.Minute
+
+// own keeps the signals that a judge would have asked for alone, so that nothing depends on what is judged beside it.
+func own(signals []history.Signal, j *judge) []history.Signal {
+	workers, from := unfinishedWorkers(j.history)
+	from = from.Add(-hearBefore).Truncate(history.Slice)
+	var kept []history.Signal
+	for _, s := range signals {
+		if !s.First.Before(from) && slices.Contains(workers, s.Worker) {
+			kept = append(kept, s)
+		}
+	}
+	return kept
+}
+
+// count tells judges what is missing of the numbers of those who told of runs without an end.
+func (e *Engine) count(ctx context.Context, judges []*judge, at moment) error {
+	emitters := map[string][]string{} // by namespace
+	for _, j := range judges {
+		of := j.history.Subject.Namespace
+		for _, emitter := range emittersOf(j.history) {
+			if !slices.Contains(emitters[of], emitter) {
+				emitters[of] = append(emitters[of], emitter)
+			}
+		}
+	}
+	for namespace, names := range emitters {
+		gaps, err := e.store.Gaps(ctx, namespace, names, e.numbersSince(at))
+		if err != nil {
 			return fmt.Errorf("read the emitters' numbers: %w", err)
 		}
-	}
-	if j.awaitsAnother() {
-		if j.gapsOfAll, err = e.namespaceGaps(ctx, namespace, at); err != nil {
-			return err
-		}
-	}
-	if tasks := partialSuspects(j.history); len(tasks) > 0 {
-		if j.usual, err = e.usualEffects(ctx, namespace, tasks, at); err != nil {
-			return err
+		for _, j := range judges {
+			if j.history.Subject.Namespace == namespace {
+				j.gaps = gaps
+			}
 		}
 	}
 	return nil

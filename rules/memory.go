@@ -166,7 +166,9 @@ func (m *memory) AllFindings(context.Context) ([]finding.Finding, error) {
 }
 
 // OpenFindings is AllFindings: what does not hold is not kept.
-func (m *memory) OpenFindings(ctx context.Context) ([]finding.Finding, error) { return m.AllFindings(ctx) }
+func (m *memory) OpenFindings(ctx context.Context) ([]finding.Finding, error) {
+	return m.AllFindings(ctx)
+}
 
 func (m *memory) bounded(n int, what string) error {
 	if n > mostRemembered {

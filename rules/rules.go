@@ -367,18 +367,6 @@ func (e *Engine) since(oldest time.Time, at moment) time.Time {
 	return oldest.Add(-2*e.config.longestLookBack() - 24*time.Hour)
 }
 
-func (e *Engine) signals(ctx context.Context, h *history.History) ([]history.Signal, error) {
-	workers, from := unfinishedWorkers(h)
-	if len(workers) == 0 {
-		return nil, nil
-	}
-	signals, err := e.store.Signals(ctx, h.Subject.Namespace, workers, from.Add(-2*time.Minute))
-	if err != nil {
-		return nil, fmt.Errorf("read what was heard of the workers: %w", err)
-	}
-	return signals, nil
-}
-
 // grace is how long after the last word of a task reached Kafka further ones may still be on their way, by another path.
 func (m moment) grace() time.Duration {
 	if m.past {

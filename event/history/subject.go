@@ -27,6 +27,9 @@ type TaskID struct {
 	ID        string
 }
 
+// Slice is the length of a slice of time in which signals are gathered.
+const Slice = 10 * time.Second
+
 // Signal is what was heard of one worker process within one slice of time: any event of its counts.
 type Signal struct {
 	Namespace string
