@@ -75,6 +75,7 @@ var shardedBy = map[string]string{
 	"finding_versions": firstShard,
 	"finding_log":      firstShard,
 	"silence_log":      firstShard,
+	"config_log":       firstShard,
 	"rule_runs":        firstShard,
 }
 

@@ -50,6 +50,7 @@ type Config struct {
 	BatchSize   int             `yaml:"batch_size"`     // offsets of one partition that one look reads at most
 	MaxKeyEvent int             `yaml:"max_key_events"` // events of one key that are read at most, the newest
 	Files       []string        `yaml:"files"`          // of rules that users wrote: paths, or patterns such as rules/*.yaml
+	Written     []string        `yaml:"-"`              // names of those rules, which tasks can name like the others
 	Tasks       map[string]Task `yaml:"-"`              // by the name of a task, or a pattern that names fit
 }
 
@@ -165,7 +166,7 @@ func (c Config) Validate() error {
 	positive("rules.max_key_events", c.MaxKeyEvent >= 10, "10 or more")
 	validateTimeouts("rules", c.Timeouts, positive)
 	for _, name := range slices.Sorted(maps.Keys(c.Tasks)) {
-		c.Tasks[name].validate("tasks."+name, positive)
+		c.Tasks[name].validate("tasks."+name, slices.Concat(Names, c.Written), positive)
 	}
 	return errors.Join(errs...)
 }

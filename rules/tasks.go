@@ -83,8 +83,8 @@ func (t Task) but(other Task) Task {
 	return t
 }
 
-// validate names each field of a task that can't be used. path is tasks.NAME.
-func (t Task) validate(path string, wrong func(name string, ok bool, allowed string)) {
+// validate names each field of a task that can't be used. path is tasks.NAME, known are the rules there are.
+func (t Task) validate(path string, known []string, wrong func(name string, ok bool, allowed string)) {
 	wrong(path+".stuck_after", t.StuckAfter >= 0, "0 or longer")
 	wrong(path+".stuck_p99", t.StuckP99 == 0 || t.StuckP99 >= 1, "0, or 1 or more")
 	wrong(path+".look_back", t.LookBack >= 0, "0 or longer")
@@ -105,12 +105,12 @@ func (t Task) validate(path string, wrong func(name string, ok bool, allowed str
 	}
 	validateTimeouts(path, t.Timeouts, wrong)
 	for _, rule := range slices.Sorted(maps.Keys(t.Severity)) {
-		wrong(path+".severity."+rule, slices.Contains(Names, rule), fmt.Sprintf("of a rule among %v", Names))
+		wrong(path+".severity."+rule, slices.Contains(known, rule), fmt.Sprintf("of a rule among %v", known))
 		severities := []finding.Severity{finding.Critical, finding.Warning, finding.Info}
 		wrong(path+".severity."+rule, slices.Contains(severities, t.Severity[rule]), fmt.Sprintf("among %v", severities))
 	}
 	for _, rule := range t.Off {
-		wrong(path+".off", slices.Contains(Names, rule), fmt.Sprintf("among %v", Names))
+		wrong(path+".off", slices.Contains(known, rule), fmt.Sprintf("among %v", known))
 	}
 }
 

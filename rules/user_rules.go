@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -34,11 +35,12 @@ type UserStore interface {
 // UserRules evaluates the rules that users wrote, one after the other, each at its interval. What fails is one rule's affair:
 // it is logged once, counted and noted, and neither the other rules nor the built-in ones wait for it.
 type UserRules struct {
-	store UserStore
-	log   *slog.Logger
-	runs  *prometheus.CounterVec
-	fails *prometheus.GaugeVec
-	rules []*scheduled
+	config Config // what tasks say of rules
+	store  UserStore
+	log    *slog.Logger
+	runs   *prometheus.CounterVec
+	fails  *prometheus.GaugeVec
+	rules  []*scheduled
 
 	mu      sync.Mutex
 	failing map[string]string // why, by rule
@@ -53,8 +55,8 @@ type scheduled struct {
 }
 
 // NewUserRules prepares rules that are valid. It starts nothing.
-func NewUserRules(all []userrule.Rule, store UserStore, log *slog.Logger, registerer prometheus.Registerer) (*UserRules, error) {
-	u := &UserRules{store: store, log: log, failing: map[string]string{},
+func NewUserRules(all []userrule.Rule, config Config, store UserStore, log *slog.Logger, registerer prometheus.Registerer) (*UserRules, error) {
+	u := &UserRules{config: config, store: store, log: log, failing: map[string]string{},
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "auditor_user_rule_runs_total",
 			Help: "Evaluations of rules that users wrote, by outcome."}, []string{"rule", "outcome"}),
 		fails: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "auditor_user_rule_failing",
@@ -172,6 +174,7 @@ func (u *UserRules) evaluate(ctx context.Context, r *scheduled, now time.Time) (
 	if err != nil {
 		return 0, err
 	}
+	found = u.config.admit(found)
 	return len(found), u.settle(ctx, r.Name, found, from, now)
 }
 
@@ -216,7 +219,7 @@ func (u *UserRules) settle(ctx context.Context, rule string, found []finding.Fin
 		before := f.State
 		f.State, f.UpdatedAt = finding.Resolved, now
 		changed = append(changed, f)
-		note(f, before, "the rule finds it no longer")
+		note(f, before, cmp.Or(u.config.leftOut(f), "the rule finds it no longer"))
 	}
 	if len(changed) == 0 {
 		return nil

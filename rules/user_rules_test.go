@@ -51,7 +51,7 @@ func newUsers(t *testing.T, store UserStore, all ...userrule.Rule) *users {
 	}
 	u := &users{}
 	var err error
-	if u.UserRules, err = NewUserRules(all, store, slog.New(slog.NewTextHandler(&u.log, nil)), prometheus.NewRegistry()); err != nil {
+	if u.UserRules, err = NewUserRules(all, DefaultConfig(), store, slog.New(slog.NewTextHandler(&u.log, nil)), prometheus.NewRegistry()); err != nil {
 		t.Fatal(err)
 	}
 	return u
@@ -73,6 +73,28 @@ func findingsOf(t *testing.T, store *queries.Store) map[string]string {
 		got[f.Title] = f.Rule + " " + string(f.State)
 	}
 	return got
+}
+
+// What the configuration of a task says of a rule holds for one that a user wrote, too.
+func TestUserRuleGoesByTasks(t *testing.T) {
+	b := newBench(t, DefaultConfig())
+	u := newUsers(t, b.store, aRule("done_twice"))
+	u.config.Written = []string{"done_twice"}
+	u.config.Tasks = map[string]Task{"shop.*": {IgnoreKeys: []string{"order:2"}, Severity: map[string]finding.Severity{"done_twice": finding.Critical}}}
+	if err := u.config.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	b.add(historytest.Events(t, "0 succeeded a w=w1\n100 succeeded b w=w2\n0 succeeded c w=w1 key=order:2\n400 succeeded d w=w2 key=order:2")...)
+	u.at(t, 500)
+	all, err := b.store.AllFindings(t.Context())
+	if err != nil || len(all) != 1 || all[0].BusinessKey != "order:1" || all[0].Severity != finding.Critical {
+		t.Errorf("%+v, %v", all, err)
+	}
+	u.config.Tasks["shop.*"] = Task{Off: []string{"done_twice"}}
+	u.at(t, 560)
+	if diff := cmp.Diff(map[string]string{"order:1 was done 2 times": "done_twice resolved"}, findingsOf(t, b.store)); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // The rows of a user's rule become findings, which grow, stay when the window has left them behind, and resolve when the rule

@@ -18,6 +18,7 @@ type evidenceView struct {
 	Proofs     []proofRow
 	Rejects    []rejectFigure // by reason
 	Unheard    bool           // no process has told how far it has read
+	Config     []configRow    // what the rules went by, the newest first
 }
 
 type partitionRow struct {
@@ -52,8 +53,12 @@ func (s *Server) evidencePage(ctx context.Context, _ request) (document, error) 
 	if err != nil {
 		return document{}, err
 	}
+	configs, err := s.store.ConfigLog(ctx, mostConfigs)
+	if err != nil {
+		return document{}, err
+	}
 	sum := s.proofOf(proofs, partitions)
-	v := evidenceView{Unheard: len(partitions) == 0, Partitions: s.partitionRows(ledger, partitions), Proof: s.proofSentence(sum), Proofs: s.proofRows(proofs), Rejects: rejects}
+	v := evidenceView{Config: s.configRows(configs), Unheard: len(partitions) == 0, Partitions: s.partitionRows(ledger, partitions), Proof: s.proofSentence(sum), Proofs: s.proofRows(proofs), Rejects: rejects}
 	v.Sentence = s.evidenceSentence(ledger, partitions, sum, rejected)
 	return document{Title: "Evidence", Section: "evidence", Page: "evidence", View: v}, nil
 }

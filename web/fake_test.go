@@ -39,6 +39,7 @@ type fake struct {
 	ledger   []view.Ledger
 	progress []view.Partition
 	proofs   []proof.Proof
+	configs  []view.ConfigChange
 	rejects  []reject.Reject
 	fates    []reject.Fate
 	list     view.RejectList // the last page of them asked for
@@ -217,6 +218,10 @@ func (f *fake) Workers(ctx context.Context, _ int) ([]view.Worker, error) {
 
 func (f *fake) Ledger(ctx context.Context, _ time.Time) ([]view.Ledger, error) {
 	return f.ledger, f.ask(ctx)
+}
+
+func (f *fake) ConfigLog(ctx context.Context, _ int) ([]view.ConfigChange, error) {
+	return f.configs, f.ask(ctx)
 }
 
 func (f *fake) Proofs(ctx context.Context) ([]proof.Proof, error) {

@@ -23,7 +23,7 @@ type findingRow struct {
 	Task      string
 	Namespace string
 	Cause     string
-	State     string // what sets it apart: its state, where that is not open; that it is silenced; whose it is
+	State     string // what sets it apart: that it is silenced, or its state where that is not open; whose it is
 	Seen      when
 }
 
@@ -47,11 +47,11 @@ func (s *Server) findingRow(f finding.Finding) findingRow {
 // standing says what sets a finding apart in a list.
 func standing(f finding.Finding) string {
 	var parts []string
-	if f.State != finding.Open {
-		parts = append(parts, string(f.State))
-	}
-	if f.Silenced != nil {
+	switch {
+	case f.Silenced != nil:
 		parts = append(parts, "silenced")
+	case f.State != finding.Open:
+		parts = append(parts, string(f.State))
 	}
 	if f.Assignee != "" {
 		parts = append(parts, visible(f.Assignee))

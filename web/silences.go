@@ -27,6 +27,7 @@ type silenceRow struct {
 	Matchers []silence.Matcher // those that do not fit everything
 	Found    phrase            // the findings that it keeps silent
 	Until    when
+	Clock    string // of Until
 	Left     string // how long it still lasts
 	Made     when
 	By, Note string
@@ -65,7 +66,7 @@ func (s *Server) silencesPage(ctx context.Context, _ request) (document, error) 
 }
 
 func (s *Server) silenceRow(one silence.Silence) silenceRow {
-	row := silenceRow{ID: one.ID, Until: s.when(one.Until), Left: rough(one.Until.Sub(s.now())), Made: s.when(one.From), By: one.By, Note: one.Note}
+	row := silenceRow{ID: one.ID, Until: s.when(one.Until), Clock: s.clock(one.Until), Left: rough(one.Until.Sub(s.now())), Made: s.when(one.From), By: one.By, Note: one.Note}
 	for _, m := range one.All() {
 		if m.Pattern != silence.Any {
 			row.Matchers = append(row.Matchers, silence.Matcher{Name: plain(m.Name), Pattern: cmp.Or(m.Pattern, "(default)")})

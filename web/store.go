@@ -85,6 +85,8 @@ type Figures interface {
 	Ledger(ctx context.Context, from time.Time) ([]view.Ledger, error)
 	// Progress gives where ingest stands in each partition, in order, as the process that reads it told last.
 	Progress(ctx context.Context) ([]view.Partition, error)
+	// ConfigLog tells what the rules went by, the newest first.
+	ConfigLog(ctx context.Context, limit int) ([]view.ConfigChange, error)
 	// Proofs gives what is known of each partition from comparing Kafka, the ledger and the tables.
 	Proofs(ctx context.Context) ([]proof.Proof, error)
 }

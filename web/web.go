@@ -168,6 +168,7 @@ func (s *Server) routes() *echo.Echo {
 	api.Match(read, "/rejects/:id", s.apiReject)
 	api.POST("/rejects/:id/replay", s.apiReplay)
 	api.POST("/rejects/:id/purge", s.apiPurge)
+	api.Match(read, "/config/log", s.apiConfigLog)
 	api.Match(read, "/status", s.apiStatus)
 	api.Any("/*", func(echo.Context) error { return notFound("there is no such call; docs/api.md lists them") })
 

@@ -281,7 +281,12 @@ func (a *app) startWork(context.Context) error {
 			complete.status = a.ingester.Status
 		}
 		judge.CompleteTo(complete.at)
-		work = append(work, judge.Run)
+		effective, err := a.config.Effective()
+		if err != nil {
+			return err
+		}
+		recorder := &configRecorder{effective: effective, store: a.store, log: a.log}
+		work = append(work, recorder.run, judge.Run)
 		if err := a.addUserRules(); err != nil {
 			return err
 		}
@@ -415,7 +420,7 @@ func (a *app) addUserRules() error {
 	if err != nil || len(all) == 0 {
 		return err
 	}
-	a.userRules, err = rules.NewUserRules(all, a.store, a.log, a.registry)
+	a.userRules, err = rules.NewUserRules(all, a.config.RuleConfig(), a.store, a.log, a.registry)
 	return err
 }
 

@@ -34,8 +34,9 @@ func (versionCommand) Run(env *environment) error {
 }
 
 type configCommand struct {
-	Check configCheck `cmd:"" help:"Say what is wrong with the configuration."`
-	Print configPrint `cmd:"" help:"Print what holds, with secrets as ***."`
+	Check configCheck      `cmd:"" help:"Say what is wrong with the configuration."`
+	Print configPrint      `cmd:"" help:"Print what holds, with secrets as ***."`
+	Log   configLogCommand `cmd:"" help:"Tell what the rules went by, and when it changed."`
 }
 
 type configCheck struct {

@@ -203,3 +203,12 @@ type RejectRate struct {
 	Reason event.Reason
 	Count  int
 }
+
+// ConfigChange is a configuration that the rules began to go by, where it was another than before.
+type ConfigChange struct {
+	Time    time.Time `json:"time"`
+	Digest  string    `json:"digest"`
+	Section string    `json:"section"` // what they go by, as YAML
+	Changed string    `json:"changed"` // what differs from before, a line a key; empty in the first
+	Program string    `json:"program"` // version of the auditor
+}

@@ -108,6 +108,10 @@ func (c Config) RuleConfig() rules.Config {
 	for name, t := range c.Tasks {
 		r.Tasks[name] = t.Rules
 	}
+	own, _ := c.UserRules() // what is wrong with them is told where they are checked
+	for _, one := range own {
+		r.Written = append(r.Written, one.Name)
+	}
 	return r
 }
 

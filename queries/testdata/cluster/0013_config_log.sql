@@ -1,0 +1,14 @@
+-- What the rules went by: a row each time that they began with another configuration than the one before.
+CREATE TABLE IF NOT EXISTS auditor.config_log_local ON CLUSTER 'main'
+(
+    time    DateTime64(6, 'UTC'),
+    digest  String,               -- of section
+    section String CODEC(ZSTD(1)), -- rules and tasks, as auditor config print prints them, and a digest of each rule that users wrote
+    changed String CODEC(ZSTD(1)), -- what differs from the row before, a line a key: "- key: before", "+ key: now"; empty in the first
+    program String                -- the version of the auditor
+)
+ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/{database}/{table}', '{replica}')
+ORDER BY (time, digest);
+
+CREATE TABLE IF NOT EXISTS auditor.config_log ON CLUSTER 'main' AS auditor.config_log_local
+ENGINE = Distributed('main', 'auditor', 'config_log_local', 0);
