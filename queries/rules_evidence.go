@@ -54,7 +54,11 @@ func (s *Store) Gaps(ctx context.Context, namespace string, emitters []string, s
 			return nil, err
 		}
 		for i, r := range rows {
-			gap := history.Gap{Namespace: namespace, Emitter: r.Emitter, After: known(r.First), Before: known(r.Last)}
+			gap := history.Gap{Namespace: namespace, Emitter: r.Emitter}
+			about := func(n int64) time.Time { // when an emitter gave a number, taken that it gives them evenly
+				share := float64(n-r.Low) / float64(r.High-r.Low)
+				return known(r.First).Add(time.Duration(share * float64(r.Last.Sub(r.First))))
+			}
 			if i > 0 && rows[i-1].Emitter == r.Emitter && rows[i-1].High+1 < r.Low {
 				between := gap
 				between.First, between.Last, between.After, between.Before = rows[i-1].High+1, r.Low-1, known(rows[i-1].Last), known(r.First)
@@ -62,10 +66,10 @@ func (s *Store) Gaps(ctx context.Context, namespace string, emitters []string, s
 			}
 			for k, n := range r.Missing {
 				if k > 0 && r.Missing[k-1]+1 == n {
-					gaps[len(gaps)-1].Last = n
+					gaps[len(gaps)-1].Last, gaps[len(gaps)-1].Before = n, about(n+1)
 					continue
 				}
-				gap.First, gap.Last = n, n
+				gap.First, gap.Last, gap.After, gap.Before = n, n, about(n-1), about(n+1)
 				gaps = append(gaps, gap)
 			}
 		}

@@ -22,7 +22,8 @@ func TestAGapLastsWithoutFurtherEvents(t *testing.T) {
 	if !b.engine.gapsOpen() {
 		t.Error("the gap is no longer open, though nothing was found")
 	}
-	if f := b.look(now.Add(DefaultConfig().Lost + time.Second)); f.Rule != EventsLost || fmt.Sprint(f.Fields["lost"]) != "2" {
+	if f := b.look(now.Add(DefaultConfig().Lost + time.Second)); f.Rule != EventsLost || fmt.Sprint(f.Fields["lost"]) != "2" ||
+		!f.FirstSeen.Equal(historytest.At(10)) || !f.LastSeen.Equal(historytest.At(40)) {
 		t.Errorf("found %+v", f)
 	}
 	if b.engine.gapsOpen() {

@@ -197,10 +197,10 @@ func (j *judge) stuckDoubt(f *finding.Finding, w waiting) {
 	}
 	if anotherSpeaksNext(w) {
 		for _, g := range j.gapsOfAll {
-			if g.Before.After(w.last.Time) {
+			if g.Before.After(w.last.Time.Add(-j.config.ClockSkew)) && g.After.Before(w.Since.Add(soon)) {
 				f.Severity = finding.Info
 				f.Fields["evidence_missing"] = true
-				d.raise(unsure, fmt.Sprintf("Events of %s were lost at some time after the last word of the task (numbers %d to %d): it may have had the task.", g.Emitter, g.First, g.Last))
+				d.raise(unsure, fmt.Sprintf("Events of %s were lost at about the time when the next word of the task was due (numbers %d to %d): it may have had the task.", g.Emitter, g.First, g.Last))
 				break
 			}
 		}
@@ -212,6 +212,10 @@ func (j *judge) stuckDoubt(f *finding.Finding, w waiting) {
 	}
 	r.into(f)
 }
+
+// soon is how long after its time the next word of a task that waits for a worker is usually told. What was lost later than
+// that says nothing of it: else a single event that was lost anywhere would silence every task that nobody receives.
+const soon = time.Minute
 
 // anotherSpeaksNext reports whether the next word of a task is not its last worker's: whose it is can't be known.
 func anotherSpeaksNext(w waiting) bool {

@@ -46,8 +46,8 @@ type Gap struct {
 	Namespace   string
 	Emitter     string
 	First, Last int64     // numbers, inclusive
-	After       time.Time // the last word before it, as far as that is known
-	Before      time.Time // the first word after it, so too
+	After       time.Time // about when the last word before it was told
+	Before      time.Time // and the first word after it
 }
 
 // Pending is a task whose last word is no end, and when that becomes too long.
