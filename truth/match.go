@@ -23,17 +23,18 @@ type found struct {
 	Title       string   `json:"title"`
 	Explanation string   `json:"explanation"`
 
-	Certainty  string `json:"certainty"`
-	Kind       string `json:"kind"`
-	Phase      string `json:"phase"`
-	Effect     string `json:"effect"`
-	Target     string `json:"target"`
-	ErrorType  string `json:"error_type"`
-	Emitter    string `json:"emitter"`
-	FirstEnd   string `json:"first_end"`
-	SecondEnd  string `json:"second_end"`
-	Deliveries int    `json:"deliveries"`
-	Lost       int    `json:"lost"`
+	Certainty  string   `json:"certainty"`
+	Kind       string   `json:"kind"`
+	Phase      string   `json:"phase"`
+	Effect     string   `json:"effect"`
+	Target     string   `json:"target"`
+	ErrorType  string   `json:"error_type"`
+	Emitter    string   `json:"emitter"`
+	FirstEnd   string   `json:"first_end"`
+	SecondEnd  string   `json:"second_end"`
+	Deliveries int      `json:"deliveries"`
+	Lost       int      `json:"lost"`
+	Keys       []string `json:"keys"`
 }
 
 func parseFound(text []byte) (found, error) {
@@ -133,9 +134,11 @@ func (v *verdict) tally(rule, kind string) *tally {
 func compare(t *truth, all []found) *verdict {
 	v := &verdict{tallies: make(map[class]*tally)}
 	byAbout := make(map[about][]found)
+	var incidents []found
 	for _, f := range all {
 		switch a := f.about(); {
-		case f.Rule == incident: // told apart below
+		case f.Rule == incident && f.State != "resolved":
+			incidents = append(incidents, f)
 		case f.State == "resolved":
 			v.withdrawn++
 		case f.informs():
@@ -156,6 +159,7 @@ func compare(t *truth, all []found) *verdict {
 			}
 		}
 	}
+	v.incidents(t, incidents)
 	slices.SortStableFunc(v.wrong, func(a, b mistake) int { return cmp.Compare(a.found.ID, b.found.ID) })
 	return v
 }

@@ -27,6 +27,9 @@ func (o *oracle) judge(s *story) []trouble {
 	for i := range all {
 		t := &all[i]
 		t.namespace, t.script = s.fleet.namespace, s.script.name
+		if t.root.kind == "" {
+			t.root = s.root
+		}
 		if t.evidence == "" {
 			t.evidence = evident
 		}
@@ -104,11 +107,23 @@ func (s *story) repeatedEffects() []trouble {
 		if h := happened[of]; len(h) > 1 {
 			slices.SortStableFunc(h, func(a, b happening) int { return cmp.Compare(a.word.at, b.word.at) })
 			t := repeated(h)
+			if t.kind == "retried_after_effect" {
+				t.root = s.failingStep(h[0].run)
+			}
 			t.about = about{rule: repeatedEffect, subject: h[0].run.subject(), detail: of.name + " " + of.target}
 			all = append(all, t)
 		}
 	}
 	return all
+}
+
+// failingStep is what all keys have in common of which a task's effect is done again because a step behind it fails: one day's.
+func (s *story) failingStep(r *run) root {
+	name := r.task.name
+	if err := r.ends[0].event.Error; err != nil {
+		name += ", " + err.Type
+	}
+	return root{"retry", name + " " + s.moment(r.until).Format(time.DateOnly)}
 }
 
 // repeated says why something happened more than once.
@@ -235,7 +250,7 @@ func (s *story) jobTroubles(j *job, end time.Duration) []trouble {
 		t.count = len(runs)
 	}
 	if t := add(stuckPending, string(j.state), j.stuck(end)); t != nil {
-		t.last = j.last
+		t.last, t.due = j.last, max(j.since+j.wait, j.eta)
 	}
 	s.drift(j, runs, add)
 	for _, r := range runs {

@@ -13,6 +13,7 @@ type planned struct {
 	at     time.Duration
 	fleet  *fleet
 	script *script
+	root   root
 }
 
 // plan is everything that does not happen by itself: what a dying worker had in hand, what a broker delivers again when it
@@ -22,13 +23,21 @@ type plan struct {
 	tasks  int
 	books  *books
 	events []planned
+	root   root // of what is added
 	errors int
 }
 
 func (p *plan) add(at time.Duration, f *fleet, name string, amiss bool, tell func(*story)) {
 	if at > 0 && at < p.span {
-		p.events = append(p.events, planned{at, f, &script{name: name, amiss: amiss, tell: tell}})
+		p.events = append(p.events, planned{at, f, &script{name: name, amiss: amiss, tell: tell}, p.root})
 	}
+}
+
+// together lets what is added meanwhile come from one root.
+func (p *plan) together(kind, name string, add func()) {
+	p.root = root{kind, name}
+	add()
+	p.root = root{}
 }
 
 // atLeast is how many there are for so many tasks, one at least.
@@ -39,16 +48,20 @@ func (p *plan) make() {
 		for _, w := range f.workers {
 			for _, life := range w.lives {
 				if life.death == killed || life.death == announced {
-					p.workerDies(f, life)
+					p.together("worker_lost", p.minute(life.to), func() { p.workerDies(f, life) })
 				}
 			}
 		}
 		for _, at := range f.restarts {
-			p.brokerRestarts(f, at)
+			p.together("redelivery", p.minute(at), func() { p.brokerRestarts(f, at) })
 		}
 		for n := range p.atLeast(100_000) {
 			p.storm(f, n)
 			p.surge(f, n)
+		}
+		for range p.atLeast(200_000) {
+			p.publisherRunsTwice(f)
+			p.queueStandsStill(f)
 		}
 		for n := range p.atLeast(40_000) {
 			p.permanent(f, n)
@@ -56,6 +69,9 @@ func (p *plan) make() {
 		}
 	}
 }
+
+// minute names a moment as far as mishaps can be told apart by when they were.
+func (p *plan) minute(at time.Duration) string { return p.moment(at).Format("15:04:05") }
 
 // settled is a moment after which there is time enough for everything to come to an end.
 func (p *plan) settled() time.Duration { return p.span - 100*time.Minute }
@@ -105,6 +121,36 @@ func (p *plan) brokerRestarts(f *fleet, at time.Duration) {
 			s.beside(r, whileRunning, again, s.at, s.between(5*time.Second, 20*time.Second))
 		})
 	}
+}
+
+// publisherRunsTwice lets a batch of work be published a second time.
+func (p *plan) publisherRunsTwice(f *fleet) {
+	at := p.between(20*time.Minute, p.settled())
+	again := p.between(30*time.Second, 5*time.Minute)
+	p.together("published", "batch "+p.minute(at), func() {
+		for range 8 + p.rng.IntN(20) {
+			p.add(at+p.below(10*time.Second), f, "batch published twice", true, func(s *story) {
+				s.task = chargeFees
+				began := s.at
+				s.run(s.begin(), published, nil)
+				s.at = began + again
+				s.run(s.begin(), published, nil)
+			})
+		}
+	})
+}
+
+// queueStandsStill lets a queue have no reader for a while, and forget what it held.
+func (p *plan) queueStandsStill(f *fleet) {
+	at := p.between(20*time.Minute, p.settled())
+	p.together("stuck", "queue "+p.minute(at), func() {
+		for range 8 + p.rng.IntN(20) {
+			p.add(at+p.below(40*time.Second), f, "published to a queue without a reader", true, func(s *story) {
+				s.task = chargeFees
+				s.begin()
+			})
+		}
+	})
 }
 
 // interrupted runs a job on a process until that dies, and gives the run.

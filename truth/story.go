@@ -19,6 +19,7 @@ type story struct {
 	key    string // business key: of the task that is published first, unless it is set before
 	bare   bool   // there is no business key
 	task   *task  // of the jobs that are published next
+	root   root   // what befell other keys as well; zero: nothing
 	at     time.Duration
 
 	jobs  []*job

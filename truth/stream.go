@@ -121,10 +121,10 @@ func (s *stream) begin() {
 	if len(s.plan) > 0 && s.plan[0].at == at {
 		p := s.plan[0]
 		s.plan = s.plan[1:]
-		s.tell(p.fleet, p.script, at)
+		s.tell(p.fleet, p.script, p.root, at)
 		return
 	}
-	s.tell(nil, s.drawScript(), at)
+	s.tell(nil, s.drawScript(), root{}, at)
 	// The rest of the tasks is spread evenly over the rest of the time.
 	left := s.span - at - 2*time.Second
 	if s.ids < s.tasks {
@@ -136,14 +136,14 @@ func (s *stream) begin() {
 const perStory = 1.15
 
 // tell lets a story happen, if it fits into the world.
-func (s *stream) tell(f *fleet, script *script, at time.Duration) {
+func (s *stream) tell(f *fleet, script *script, root root, at time.Duration) {
 	n := s.stories
 	if f == nil {
 		f = s.fleets[n%2]
 	} else if f != s.fleets[n%2] {
 		n++ // every key is there in both namespaces, where it means other work
 	}
-	st := &story{world: s.world, fleet: f, script: script, number: n, at: at}
+	st := &story{world: s.world, fleet: f, script: script, root: root, number: n, at: at}
 	st.task = s.among(anyTask)
 	s.stories = n + 1
 	script.tell(st)
@@ -273,7 +273,7 @@ func (s *stream) close() {
 	s.truth.add(lostEvents(s.emitters)...)
 	for i := range s.truth.troubles {
 		t := &s.truth.troubles[i]
-		if w := t.last; w != nil && (w.lost || slices.ContainsFunc(w.emitter.lost, func(l *word) bool { return l.seq > w.seq })) {
+		if t.last != nil && (t.last.lost || s.mayHaveGoneOn(t)) {
 			t.evidence = hidden
 		}
 	}
@@ -286,6 +286,23 @@ func (s *stream) close() {
 		}
 	}
 	s.oracle.books = newBooks()
+}
+
+// mayHaveGoneOn reports whether events were lost among which the next word of a task that is stuck may have been: of the
+// emitter of its last word, ever since; and, where anyone may have the next word, of all of its namespace at about the time when that
+// was due.
+func (s *stream) mayHaveGoneOn(t *trouble) bool {
+	if slices.ContainsFunc(t.last.emitter.lost, func(l *word) bool { return l.seq > t.last.seq }) {
+		return true
+	}
+	if t.kind != string(isSent) && t.kind != string(isRetry) && t.last.event.Type != event.WorkerLost {
+		return false
+	}
+	return slices.ContainsFunc(s.emitters, func(e *emitter) bool {
+		return slices.ContainsFunc(e.lost, func(l *word) bool {
+			return l.event.Namespace == t.namespace && l.at > t.last.at-skew && l.at < t.due+2*time.Minute
+		})
+	})
 }
 
 // leavesTrace reports whether whoever looks at what is known of the story can see that a lost word is missing: its emitter's

@@ -98,6 +98,7 @@ const polled = "celery.chord_unlock"
 var (
 	exportOrders = &task{name: "orders.export", prefix: "export", queue: "reports", fastest: 20 * time.Second, slowest: 2 * time.Minute,
 		effects: []string{"file.upload"}, guarded: true, retry: backOff}
+	chargeFees  = &task{name: "fees.charge", prefix: "fee", queue: "fees", fastest: 50 * ms, slowest: 500 * ms, effects: []string{"fee.charge"}, retry: backOff}
 	fulfilEarly = func() *task {
 		t := *fulfilOrder
 		t.early = true

@@ -40,8 +40,16 @@ type trouble struct {
 	evidence evidence
 	script   string
 	task     string
+	root     root // what it comes from, if other keys were hit by the same
 
-	last *word // where it is about silence: what was said before
+	last *word         // where it is about silence: what was said before
+	due  time.Duration // and when something more was to be said
+}
+
+// root is one mishap that hits many keys. The zero value is none.
+type root struct {
+	kind string // of the incident that should tell of it
+	name string
 }
 
 // evidence is whether the events show a trouble.
