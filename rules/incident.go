@@ -273,7 +273,7 @@ func incident(of rooted) finding.Finding {
 	f.Fields = map[string]any{"kind": of.root.Kind, "key_count": len(keys), "keys": keys[:min(len(keys), maxMembers)], "finding_count": len(ids),
 		"findings": ids[:min(len(ids), maxMembers)], "rules": rules, "workers": listed(workers), "tasks": listed(tasks), "effects_beyond_first": extra, "began": of.root.At}
 	doubt{}.into(&f)
-	f.Title, f.Explanation = incidentWords(of.root, end, len(keys), workers, tasks)
+	f.Title, f.Explanation = incidentWords(of.root, end, hit(keys, len(of.members)), workers, tasks)
 	if extra > 0 {
 		f.Explanation += fmt.Sprintf(" %d effects happened beyond the first.", extra)
 	}
@@ -283,7 +283,7 @@ func incident(of rooted) finding.Finding {
 }
 
 // incidentWords says in a line and in a sentence what happened.
-func incidentWords(begin, end root, keys int, workers, tasks []string) (title, text string) {
+func incidentWords(begin, end root, keys string, workers, tasks []string) (title, text string) {
 	span := fmt.Sprintf("between %s and %s", clock(begin.At), clock(end.At))
 	if begin.At.Equal(end.At) {
 		span = "at " + clock(begin.At)
@@ -298,19 +298,27 @@ func incidentWords(begin, end root, keys int, workers, tasks []string) (title, t
 	}
 	switch begin.Kind {
 	case rootWorkerLost:
-		return fmt.Sprintf("%s gone: %d keys hit", who, keys),
-			fmt.Sprintf("%s gone %s, as in a deploy, a kill or the loss of a host, while holding tasks that were not acknowledged (%s); what they had begun was done again elsewhere, or never ended, for %d keys.", were(who, workers), span, work, keys)
+		return fmt.Sprintf("%s gone: %s hit", who, keys),
+			fmt.Sprintf("%s gone %s, as in a deploy, a kill or the loss of a host, while holding tasks that were not acknowledged (%s); what they had begun was done again elsewhere, or never ended: %s.", were(who, workers), span, work, keys)
 	case rootRedelivery:
-		return fmt.Sprintf("tasks were delivered again all at once: %d keys hit", keys),
-			fmt.Sprintf("The broker delivered %s again for %d keys %s, as after its restart, a lost connection, or the visibility time-out of a prefetched cohort (held by %s).", work, keys, span, cmp.Or(who, "unnamed workers"))
+		return fmt.Sprintf("tasks were delivered again all at once: %s hit", keys),
+			fmt.Sprintf("The broker delivered %s again (%s) %s, as after its restart, a lost connection, or the visibility time-out of a prefetched cohort (held by %s).", work, keys, span, cmp.Or(who, "unnamed workers"))
 	case rootRetry:
-		return fmt.Sprintf("%s fails after its effect: %d keys hit", begin.About, keys),
-			fmt.Sprintf("A step of %s fails after the effect is done, and each retry does the effect again: %d keys %s.", begin.About, keys, span)
+		return fmt.Sprintf("%s fails after its effect: %s hit", begin.About, keys),
+			fmt.Sprintf("A step of %s fails after the effect is done, and each retry does the effect again: %s %s.", begin.About, keys, span)
 	case rootPublished:
-		return fmt.Sprintf("%s was published twice for %d keys", begin.About, keys),
-			fmt.Sprintf("%s was published again for %d keys %s: the publisher ran twice, or sent its orders once more.", begin.About, keys, span)
+		return fmt.Sprintf("%s was published twice: %s", begin.About, keys),
+			fmt.Sprintf("%s was published again (%s) %s: the publisher ran twice, or sent its orders once more.", begin.About, keys, span)
 	}
-	return fmt.Sprintf("%s: %d tasks came to a halt", begin.About, keys), fmt.Sprintf("%d tasks (%s) came to a halt %s.", keys, begin.About, span)
+	return fmt.Sprintf("%s came to a halt: %s hit", begin.About, keys), fmt.Sprintf("%s came to a halt %s: %s.", begin.About, span, keys)
+}
+
+// hit says how many keys were hit or, where it is one, how often.
+func hit(keys []string, findings int) string {
+	if len(keys) == 1 {
+		return fmt.Sprintf("%s %s", keys[0], times(findings))
+	}
+	return fmt.Sprintf("%d keys", len(keys))
 }
 
 func were(who string, workers []string) string {

@@ -116,6 +116,9 @@ func (j *judge) repeatedEffect(d deed, of []done) finding.Finding {
 		f.Fields["amount"], f.Fields["currency"] = amount, currency
 	}
 	f.Title = fmt.Sprintf("%s %s for %s", cmp.Or(d.name(), "work done"), times(len(of)), subject)
+	if d.target != "" {
+		f.Title = fmt.Sprintf("%s to %s %s for %s", d.name(), d.target, times(len(of)), subject)
+	}
 	f.Explanation = j.explainRepeat(d, of, main, copies, keys, sameKey)
 	f.Remedy = main.cause.remedy(sameKey)
 	f.Evidence = repeatEvidence(of, main)

@@ -22,11 +22,13 @@ import (
 )
 
 // The running service - broker, ingest, engine and rules - finds in every case what `auditor evaluate` finds in its file. The cases
-// are sent at once, each in a namespace of its own and moved in time so that its moment of judgement is now.
+// are sent at once, each in a namespace of its own and moved in time so that its moment of judgement is now; and in reverse order, which must not matter.
 func TestServiceFindsWhatEvaluateFinds(t *testing.T) {
 	chtest.Library(t)
 	now := time.Now().UTC().Truncate(time.Second)
 	lines := movedCases(t, "../../rules/testdata/cases", now)
+	reversed := slices.Clone(lines)
+	slices.Reverse(reversed)
 
 	c := config.Default()
 	c.Listen, c.Data = "127.0.0.1:0", t.TempDir()
@@ -48,7 +50,7 @@ func TestServiceFindsWhatEvaluateFinds(t *testing.T) {
 	}
 	defer client.Close()
 	var records []*kgo.Record
-	for _, line := range lines {
+	for _, line := range reversed {
 		records = append(records, &kgo.Record{Key: []byte(line.key), Value: line.text})
 	}
 	if err := client.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
