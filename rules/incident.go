@@ -117,7 +117,13 @@ func rootTimes(findings []finding.Finding) (first, last time.Time) {
 type rooted struct {
 	root    root // of the first of them
 	id      string
-	members []finding.Finding // in order of their roots' time
+	members []member // in order of their roots' time
+}
+
+// member is a finding with what it comes from.
+type member struct {
+	finding.Finding
+	root root
 }
 
 // groups brings together the findings with one root: of one kind, about the same, and so many at once that it is no chance
@@ -128,7 +134,7 @@ func groups(config *Config, all []finding.Finding) []rooted {
 		kind      rootKind
 		about     string
 	}
-	at := map[place][]finding.Finding{}
+	at := map[place][]member{}
 	var places []place
 	for _, f := range all {
 		r, ok := rootOf(f)
@@ -139,18 +145,18 @@ func groups(config *Config, all []finding.Finding) []rooted {
 		if at[p] == nil {
 			places = append(places, p)
 		}
-		at[p] = append(at[p], f)
+		at[p] = append(at[p], member{f, r})
 	}
 	var found []rooted
 	for _, p := range places {
-		slices.SortFunc(at[p], func(a, b finding.Finding) int {
-			return cmp.Or(rootTime(a).Compare(rootTime(b)), cmp.Compare(a.ID, b.ID))
+		slices.SortFunc(at[p], func(a, b member) int {
+			return cmp.Or(a.root.At.Compare(b.root.At), cmp.Compare(a.ID, b.ID))
 		})
 		for _, members := range bursts(config, p.kind, at[p]) {
-			if !slices.ContainsFunc(members, func(f finding.Finding) bool { return f.State != finding.Resolved }) {
+			if !slices.ContainsFunc(members, func(m member) bool { return m.State != finding.Resolved }) {
 				continue
 			}
-			r, _ := rootOf(members[0])
+			r := members[0].root
 			slot := r.At.UTC().Truncate(incidentSlot)
 			if p.kind == rootRetry {
 				slot = r.At.UTC().Truncate(day)
@@ -162,8 +168,6 @@ func groups(config *Config, all []finding.Finding) []rooted {
 	return found
 }
 
-func rootTime(f finding.Finding) time.Time { r, _ := rootOf(f); return r.At }
-
 const (
 	day         = 24 * time.Hour
 	atOnce      = 5 * time.Second // within which a broker delivers again, or a publisher publishes again, what belongs together
@@ -171,7 +175,7 @@ const (
 )
 
 // bursts cuts findings, in order of their roots' time, into those that came at once.
-func bursts(config *Config, kind rootKind, of []finding.Finding) [][]finding.Finding {
+func bursts(config *Config, kind rootKind, of []member) [][]member {
 	within := config.Incidents.Within
 	if kind == rootRedelivery || kind == rootPublished {
 		within = min(within, atOnce)
@@ -197,7 +201,7 @@ func bursts(config *Config, kind rootKind, of []finding.Finding) [][]finding.Fin
 			}
 		}
 	}
-	var all [][]finding.Finding
+	var all [][]member
 	previous := -1
 	for i, f := range of {
 		if !marked[i] {
@@ -213,24 +217,24 @@ func bursts(config *Config, kind rootKind, of []finding.Finding) [][]finding.Fin
 }
 
 // together reports whether two findings lie close enough to come from one root: a step that fails does so all day long.
-func together(kind rootKind, within time.Duration, a, b finding.Finding) bool {
+func together(kind rootKind, within time.Duration, a, b member) bool {
 	if kind == rootRetry {
-		return rootTime(a).UTC().Truncate(day).Equal(rootTime(b).UTC().Truncate(day))
+		return a.root.At.UTC().Truncate(day).Equal(b.root.At.UTC().Truncate(day))
 	}
-	return rootTime(b).Sub(rootTime(a)) <= within
+	return b.root.At.Sub(a.root.At) <= within
 }
 
 // usualIn is how many of the findings lie within such a span of time on average, some hours around the i-th.
-func usualIn(within time.Duration, of []finding.Finding, own []int, i int) float64 {
-	middle := rootTime(of[i])
-	from := sort.Search(len(own), func(k int) bool { return !rootTime(of[own[k]]).Before(middle.Add(-incidentBack)) })
-	to := sort.Search(len(own), func(k int) bool { return rootTime(of[own[k]]).After(middle.Add(incidentBack)) })
+func usualIn(within time.Duration, of []member, own []int, i int) float64 {
+	middle := of[i].root.At
+	from := sort.Search(len(own), func(k int) bool { return !of[own[k]].root.At.Before(middle.Add(-incidentBack)) })
+	to := sort.Search(len(own), func(k int) bool { return of[own[k]].root.At.After(middle.Add(incidentBack)) })
 	return float64(to-from) * float64(within) / float64(2*incidentBack)
 }
 
 func incident(of rooted) finding.Finding {
 	first, last := of.members[0], of.members[len(of.members)-1]
-	end, _ := rootOf(last)
+	end := last.root
 	f := finding.Finding{
 		ID:        of.id,
 		Rule:      Incident,
@@ -248,7 +252,7 @@ func incident(of rooted) finding.Finding {
 	extra, rules := 0, map[string]int{}
 	seen := map[string]bool{}
 	for _, m := range of.members {
-		r, _ := rootOf(m)
+		r := m.root
 		if key := cmp.Or(m.BusinessKey, strings.Join(m.TaskIDs, " ")); !seen[key] {
 			seen[key] = true
 			keys = append(keys, key)
