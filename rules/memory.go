@@ -34,7 +34,7 @@ type pendingPlace struct {
 }
 
 func newMemory(past Past, until time.Time) *memory {
-	return &memory{Past: past, until: until, pending: map[pendingPlace]history.Pending{}, found: map[string]finding.Finding{},
+	return &memory{Past: past, until: until, next: event.Cursor{}, end: event.Cursor{}, pending: map[pendingPlace]history.Pending{}, found: map[string]finding.Finding{},
 		about: map[history.Subject]map[string]bool{}}
 }
 

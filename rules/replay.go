@@ -42,22 +42,29 @@ func Replay(ctx context.Context, config Config, past Past, w Window) ([]finding.
 	if w.To.Before(w.From) {
 		return nil, errors.New("the window ends before it begins")
 	}
-	m := newMemory(past, w.To)
-	e, err := New(config, m, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-	if err != nil {
-		return nil, err
-	}
 	begin := w.From.Add(-config.leadIn())
+	m := newMemory(past, w.To)
 	if err := m.choose(ctx, begin, w); err != nil {
 		return nil, err
 	}
-	all, err := e.evaluate(ctx, moment{now: w.To, known: w.To, past: true, from: begin})
+	all, err := judgePast(ctx, config, m, begin)
 	if err != nil {
 		return nil, err
 	}
+	held, err := heldBefore(ctx, config, past, all, begin, w)
+	if err != nil {
+		return nil, err
+	}
+	incidents := map[any]bool{}
+	within := func(f finding.Finding) bool { return !f.LastSeen.Before(w.From) || aboutTasks(f) && !held[f.ID] }
+	for _, f := range all {
+		if of, ok := f.Fields["incident"]; ok && within(f) {
+			incidents[of] = true
+		}
+	}
 	var found []finding.Finding
 	for _, f := range all {
-		if !f.LastSeen.Before(w.From) || !dueOf(f).Before(w.From) {
+		if within(f) || incidents[f.ID] {
 			f, err := asStored(f)
 			if err != nil {
 				return nil, err
@@ -66,6 +73,45 @@ func Replay(ctx context.Context, config Config, past Past, w Window) ([]finding.
 		}
 	}
 	return found, nil
+}
+
+// judgePast judges what a memory has chosen, as of its moment.
+func judgePast(ctx context.Context, config Config, m *memory, begin time.Time) ([]finding.Finding, error) {
+	e, err := New(config, m, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	if err != nil {
+		return nil, err
+	}
+	return e.evaluate(ctx, moment{now: m.until, known: m.until, past: true, from: begin})
+}
+
+// heldBefore tells which of the findings that were last seen before the window held when it began: their subjects are judged once
+// more, as of then, with all that has arrived since. The others became due within it.
+func heldBefore(ctx context.Context, config Config, past Past, all []finding.Finding, begin time.Time, w Window) (map[string]bool, error) {
+	m := newMemory(past, w.From.Add(-time.Microsecond))
+	var asked []history.Pending
+	for _, f := range all {
+		if s, ok := subjectOf(f); ok && aboutTasks(f) && f.LastSeen.Before(w.From) {
+			asked = append(asked, history.Pending{Subject: s, PendingTaskID: f.TaskIDs[0], Task: f.Task, Due: m.until, Open: true})
+		}
+	}
+	held := map[string]bool{}
+	if len(asked) == 0 {
+		return held, nil
+	}
+	if err := m.SavePending(ctx, asked); err != nil {
+		return nil, err
+	}
+	before, err := judgePast(ctx, config, m, begin)
+	for _, f := range before {
+		held[f.ID] = true
+	}
+	return held, err
+}
+
+// aboutTasks reports whether a finding is about tasks of one subject, whose silence may have made it due.
+func aboutTasks(f finding.Finding) bool {
+	_, ok := subjectOf(f)
+	return ok && len(f.TaskIDs) > 0 && f.Rule != Incident
 }
 
 // asStored gives a finding as a store gives it back: its own fields hold JSON values.
@@ -88,12 +134,6 @@ func (c *Config) leadIn() time.Duration {
 		longest = max(longest, t.StuckAfter)
 	}
 	return longest
-}
-
-// dueOf is when a finding about something that did not happen became one; zero where the rule is about what did happen.
-func dueOf(f finding.Finding) time.Time {
-	due, _ := f.Fields["due"].(time.Time)
-	return due
 }
 
 // Outcome is what becomes of a finding of the past that is kept.

@@ -134,6 +134,8 @@ func TestReplayedWindow(t *testing.T) {
 	const twice1, twice3, twice4 = "shop.settle twice for order:1", "shop.settle twice for order:3", "shop.settle twice for order:4"
 	const stuck2, stuck5, stuck7 = "shop.settle for order:2 is stuck: started and no end", "shop.settle for order:5 is stuck: started and no end",
 		"shop.settle for order:7 is stuck: published and no end"
+	f.arrive(t, "40100 skipped x w=w1 key=order:9")
+	const swallowed9 = "shop.settle for order:9 was skipped as done and never succeeded"
 	const stuck8 = "shop.settle for order:8 is stuck: waiting for its next attempt and no end"
 	for _, c := range []struct {
 		name     string
@@ -148,6 +150,8 @@ func TestReplayedWindow(t *testing.T) {
 		{"the third arrived", 7200, 7500, []string{"shop.settle 3 times for order:3"}},
 		{"its other half lies in the past", 8000, 10000, []string{twice4}},
 		{"became due with nothing of it in the window", 20500, 21000, []string{stuck5}},
+		{"skipped, and due with nothing of it in the window", 41000, 42000, []string{swallowed9}},
+		{"skipped, and due before", 42000, 43000, nil},
 		{"due before the window", 25000, 30000, nil},
 		{"told a day before to begin", 25*hour + 900, 26 * hour, []string{stuck7}},
 		{"told a day before to be tried again", 101000, 102000, []string{stuck8}},
