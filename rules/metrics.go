@@ -44,3 +44,32 @@ func (m *metrics) look(took time.Duration, err error) {
 	m.looks.WithLabelValues(outcome).Inc()
 	m.seconds.Observe(took.Seconds())
 }
+
+// userMetrics counts the evaluations of the rules that users wrote. There are as many labels as rules.
+type userMetrics struct {
+	runs    *prometheus.CounterVec
+	failing *prometheus.GaugeVec
+}
+
+func newUserMetrics(registerer prometheus.Registerer) (*userMetrics, error) {
+	m := &userMetrics{
+		runs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "auditor_user_rule_runs_total",
+			Help: "Evaluations of rules that users wrote, by outcome."}, []string{"rule", "outcome"}),
+		failing: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "auditor_user_rule_failing",
+			Help: "1 while the last evaluation of a rule that a user wrote failed."}, []string{"rule"}),
+	}
+	for _, c := range []prometheus.Collector{m.runs, m.failing} {
+		if err := registerer.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// begin has each rule's metrics there from the start.
+func (m *userMetrics) begin(rule string) {
+	m.failing.WithLabelValues(rule).Set(0)
+	for _, outcome := range []string{"ok", "error"} {
+		m.runs.WithLabelValues(rule, outcome)
+	}
+}

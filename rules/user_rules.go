@@ -35,12 +35,11 @@ type UserStore interface {
 // UserRules evaluates the rules that users wrote, one after the other, each at its interval. What fails is one rule's affair:
 // it is logged once, counted and noted, and neither the other rules nor the built-in ones wait for it.
 type UserRules struct {
-	config Config // what tasks say of rules
-	store  UserStore
-	log    *slog.Logger
-	runs   *prometheus.CounterVec
-	fails  *prometheus.GaugeVec
-	rules  []*scheduled
+	config  Config // what tasks say of rules
+	store   UserStore
+	log     *slog.Logger
+	metrics *userMetrics
+	rules   []*scheduled
 
 	mu      sync.Mutex
 	failing map[string]string // why, by rule
@@ -56,26 +55,18 @@ type scheduled struct {
 
 // NewUserRules prepares rules that are valid. It starts nothing.
 func NewUserRules(all []userrule.Rule, config Config, store UserStore, log *slog.Logger, registerer prometheus.Registerer) (*UserRules, error) {
-	u := &UserRules{config: config, store: store, log: log, failing: map[string]string{},
-		runs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "auditor_user_rule_runs_total",
-			Help: "Evaluations of rules that users wrote, by outcome."}, []string{"rule", "outcome"}),
-		fails: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "auditor_user_rule_failing",
-			Help: "1 while the last evaluation of a rule that a user wrote failed."}, []string{"rule"})}
-	for _, c := range []prometheus.Collector{u.runs, u.fails} {
-		if err := registerer.Register(c); err != nil {
-			return nil, err
-		}
+	m, err := newUserMetrics(registerer)
+	if err != nil {
+		return nil, err
 	}
+	u := &UserRules{config: config, store: store, log: log, metrics: m, failing: map[string]string{}}
 	for _, r := range all {
 		maker, err := userrule.NewMaker(r)
 		if err != nil {
 			return nil, fmt.Errorf("rule %s: %w", r.Name, err)
 		}
 		u.rules = append(u.rules, &scheduled{Rule: r, maker: maker})
-		u.fails.WithLabelValues(r.Name).Set(0)
-		for _, outcome := range []string{"ok", "error"} {
-			u.runs.WithLabelValues(r.Name, outcome)
-		}
+		m.begin(r.Name)
 	}
 	return u, nil
 }
@@ -120,7 +111,7 @@ func (u *UserRules) tell(ctx context.Context, r *scheduled, run userrule.Run, er
 	if saved := u.store.SaveRuleRun(ctx, run); err == nil && saved != nil {
 		run.Error = saved.Error()
 	}
-	u.runs.WithLabelValues(r.Name, outcome).Inc()
+	u.metrics.runs.WithLabelValues(r.Name, outcome).Inc()
 	u.mu.Lock()
 	was := u.failing[r.Name]
 	delete(u.failing, r.Name)
@@ -130,10 +121,10 @@ func (u *UserRules) tell(ctx context.Context, r *scheduled, run userrule.Run, er
 	u.mu.Unlock()
 	switch {
 	case run.Error != "" && was == "":
-		u.fails.WithLabelValues(r.Name).Set(1)
+		u.metrics.failing.WithLabelValues(r.Name).Set(1)
 		u.log.Error("a user's rule fails, trying again at its interval", "rule", r.Name, "file", r.File, "error", run.Error)
 	case run.Error == "" && was != "":
-		u.fails.WithLabelValues(r.Name).Set(0)
+		u.metrics.failing.WithLabelValues(r.Name).Set(0)
 		u.log.Info("a user's rule works again", "rule", r.Name)
 	}
 }

@@ -155,7 +155,7 @@ func TestUserRuleIntervals(t *testing.T) {
 		u.at(t, second)
 	}
 	for rule, want := range map[string]float64{"often": 3, "seldom": 2} {
-		if got := testutil.ToFloat64(u.runs.WithLabelValues(rule, "ok")); got != want {
+		if got := testutil.ToFloat64(u.metrics.runs.WithLabelValues(rule, "ok")); got != want {
 			t.Errorf("%s ran %v times, want %v", rule, got, want)
 		}
 	}
@@ -204,11 +204,11 @@ func TestFailingUserRule(t *testing.T) {
 		t.Errorf("%d errors were logged: %s", n, u.log.String())
 	}
 	for rule, want := range map[string]float64{"fails": 1, "refused": 1, "works": 0} {
-		if got := testutil.ToFloat64(u.fails.WithLabelValues(rule)); got != want {
+		if got := testutil.ToFloat64(u.metrics.failing.WithLabelValues(rule)); got != want {
 			t.Errorf("%s failing: %v", rule, got)
 		}
 	}
-	if got := testutil.ToFloat64(u.runs.WithLabelValues("fails", "error")); got != 2 {
+	if got := testutil.ToFloat64(u.metrics.runs.WithLabelValues("fails", "error")); got != 2 {
 		t.Errorf("%v failures counted", got)
 	}
 	runs, err := b.store.RuleRuns(t.Context())
