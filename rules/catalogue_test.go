@@ -271,6 +271,7 @@ func TestPermanentErrors(t *testing.T) {
 		{"five exhausted their retries", of, kindExhausted},
 		{"four did", change(func(f *history.Failing) { f.Exhausted = 4 }), nil},
 		{"a retry healed one", change(func(f *history.Failing) { f.IDs, f.Healed = 6, 1 }), nil},
+		{"an outage that outlasted all retries", change(func(f *history.Failing) { f.ErrorType = "requests.ConnectionError" }), nil},
 		{"one was declared permanent", change(func(f *history.Failing) { f.IDs, f.Exhausted, f.Declared = 1, 0, 1 }), kindDeclared},
 		{"a poll", change(func(f *history.Failing) { f.Task = "celery.chord_unlock" }), nil},
 	} {

@@ -42,6 +42,7 @@ type Config struct {
 	Redelivery  DeliveryLoop    `yaml:"redelivery_loop"`
 	Swallowed   time.Duration   `yaml:"swallowed_after"` // how long after a run stood aside the work must be done
 	Permanent   PermanentErrors `yaml:"permanent_errors"`
+	Transient   []string        `yaml:"transient_errors"` // patterns of error types that time heals: that retries of an outage were all in vain says nothing of them
 	Partial     Partial         `yaml:"partial_effects"`
 	Lost        time.Duration   `yaml:"events_lost_after"` // how long an emitter's number may be missing before it counts as lost
 	Incidents   Incidents       `yaml:"incidents"`
@@ -118,6 +119,7 @@ func DefaultConfig() Config {
 		Redelivery:  DeliveryLoop{Deliveries: 5, Within: time.Hour},
 		Swallowed:   15 * time.Minute,
 		Permanent:   PermanentErrors{IDs: 5},
+		Transient:   []string{"*Connection*", "*Timeout*", "*TimedOut*", "*TimeLimit*", "*Unavailable*", "*Temporar*", "*TooManyRequests*", "*Throttl*", "*RateLimit*", "*Deadlock*", "*LockNotAvailable*", "OperationalError", "WorkerLostError"},
 		Partial:     Partial{Runs: 20, Share: 0.95},
 		Lost:        time.Minute,
 		Incidents:   Incidents{Findings: 5, Within: time.Minute},

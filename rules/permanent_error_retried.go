@@ -6,6 +6,7 @@ import (
 
 	"auditor/event/finding"
 	"auditor/event/history"
+	"auditor/event/pattern"
 )
 
 // The kinds of permanent errors.
@@ -22,7 +23,7 @@ func permanentErrors(config *Config, failing []history.Failing) []finding.Findin
 		case slices.Contains(config.Polling, f.Task):
 		case f.Declared > 0:
 			found = append(found, permanentError(f, kindDeclared))
-		case f.Healed == 0 && f.Exhausted >= config.of(f.Task).Permanent.IDs:
+		case f.Healed == 0 && !pattern.FitsAny(config.Transient, f.ErrorType) && f.Exhausted >= config.of(f.Task).Permanent.IDs:
 			found = append(found, permanentError(f, kindExhausted))
 		}
 	}
