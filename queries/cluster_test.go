@@ -24,6 +24,7 @@ import (
 	"auditor/event/reject"
 	"auditor/event/silence"
 	"auditor/event/userrule"
+	"auditor/event/view"
 	"auditor/internal/require"
 )
 
@@ -201,6 +202,9 @@ func everyday(t testing.TB, s *Store) {
 	one := silenced(silence.Matchers{BusinessKey: "k1*", Namespace: "*"})
 	one.ID = "f4"
 	if err := s.insert(t.Context(), "silence_log", "", silenceBlock("add", one, noon, one.By, one.Note)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.LogConfig(t.Context(), view.ConfigChange{Time: noon, Digest: "d"}); err != nil {
 		t.Fatal(err)
 	}
 	tasks = append(tasks, history.Pending{Subject: history.Subject{TaskID: "t35"}, PendingTaskID: "t35", Task: "shop.settle", Phase: "started", Since: noon, Due: noon, Open: true})
