@@ -104,8 +104,12 @@ func (s *Server) nowPage(ctx context.Context, r request) (document, error) {
 		logged := s.logRow(c.Change)
 		v.Changes = append(v.Changes, changeRow{logRow: logged, Title: c.Title, Href: "/findings/" + url.PathEscape(c.FindingID),
 			Tone: toneOf(c.Rule, c.Severity, c.To)})
-		if c.To == finding.Acknowledged {
-			v.Changes[len(v.Changes)-1].Tone = "quiet" // somebody sees to it
+		row := &v.Changes[len(v.Changes)-1]
+		if what := c.What(); what != finding.Found && what != finding.Reopen {
+			row.Tone = "quiet" // somebody sees to it
+		}
+		if c.What() == finding.Assign {
+			row.Word, row.Note = "assigned", assignedTo(c.Change)
 		}
 	}
 	return document{Title: "Now", Section: "now", Page: "now", View: v}, nil
@@ -233,13 +237,23 @@ func (s *Server) ruleRows(counts []view.FindingCount) []ruleRow {
 	return rows
 }
 
+// assignedTo says to whom a finding was assigned, and why.
+func assignedTo(c finding.Change) string {
+	text := "to nobody"
+	if c.Assignee != "" {
+		text = "to " + visible(c.Assignee)
+	}
+	if c.Note != "" {
+		text += ", " + c.Note
+	}
+	return text
+}
+
 // changeWord says what was done to a finding.
 func changeWord(c finding.Change) string {
 	switch what := c.What(); {
-	case what == finding.Assign && c.Assignee != "":
-		return "assigned to " + visible(c.Assignee)
 	case what == finding.Assign:
-		return "assigned to nobody"
+		return "assigned " + assignedTo(finding.Change{Assignee: c.Assignee})
 	case what == finding.Found:
 		return "found"
 	case c.From == c.To:

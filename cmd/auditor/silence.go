@@ -62,7 +62,8 @@ func (s silenceAdd) Run(env *environment) error {
 	if s.JSON {
 		return printLine(env.stdout, one.Shown(now))
 	}
-	_, err = fmt.Fprintf(env.stdout, "%s keeps %s silent until %s: %s\n", one.ID, count(one.Findings, "finding"), moment(one.Until), printable(one.Matchers.String()))
+	_, err = fmt.Fprintf(env.stdout, "%s keeps %s silent until %s: %s\n", one.ID, count(one.Findings, "finding"), moment(one.Until),
+		printable(one.Matchers.String()))
 	return err
 }
 
@@ -114,7 +115,8 @@ func (l silenceList) Run(env *environment) error {
 		if !one.EndedAt.IsZero() {
 			until = one.EndedAt
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", one.ID, one.State(now), moment(until), one.Findings, orDash(one.By), printable(one.Matchers.String()), orDash(one.Note))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", one.ID, one.State(now), moment(until), one.Findings, orDash(one.By),
+			printable(one.Matchers.String()), orDash(one.Note))
 	}
 	return table.Flush()
 }
