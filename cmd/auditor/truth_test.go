@@ -73,9 +73,10 @@ func judgeShop(t *testing.T, s *shop.Shop, asOf time.Time) []finding.Finding {
 	return found
 }
 
+// shows reports whether a finding is about the trouble; one about a task as a whole has no key.
 func shows(trouble shop.Trouble) func(finding.Finding) bool {
 	return func(f finding.Finding) bool {
-		return f.Rule == trouble.Rule && f.Cause == trouble.Cause && f.Task == trouble.Task && f.BusinessKey == trouble.BusinessKey
+		return f.Rule == trouble.Rule && f.Cause == trouble.Cause && f.Task == trouble.Task && (f.BusinessKey == "" || f.BusinessKey == trouble.BusinessKey)
 	}
 }
 
