@@ -145,15 +145,6 @@ func (s *Server) nowFacts(ctx context.Context, name string) (facts, error) {
 
 func (s *Server) readActivity(ctx context.Context, f *facts) (err error) {
 	f.activity, err = s.store.Activity(ctx, s.now().Add(-2*f.window.length), f.window.slot)
-	named := map[string]bool{}
-	for _, a := range f.activity {
-		named[a.Namespace] = named[a.Namespace] || a.Task != ""
-	}
-	for i, a := range f.activity {
-		if a.Task == "" && named[a.Namespace] {
-			f.activity[i].Runs = 0 // what tells no name was delivered under one, and is counted there
-		}
-	}
 	return err
 }
 
