@@ -7,6 +7,7 @@ import (
 
 	"auditor/event"
 	"auditor/event/history"
+	"auditor/event/review"
 )
 
 // busyBatch is a batch as a busy shop sends it: every run received, started, with an effect, succeeded.
@@ -117,4 +118,45 @@ func BenchmarkHistories(b *testing.B) {
 			b.Fatal(len(events), err)
 		}
 	}
+}
+
+// BenchmarkReview reviews all tasks, and one of twenty, of a million events and of four million: what it reads is bounded.
+func BenchmarkReview(b *testing.B) {
+	const rows = 50000
+	s, stored := newStore(b), 0
+	for _, millions := range []int{1, 4} {
+		for ; stored < millions*1_000_000; stored += rows {
+			if err := s.InsertBatch(b.Context(), busyBatch(stored, rows)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for name, task := range map[string]*string{"all": nil, "one": new("shop.task_7")} {
+			b.Run(fmt.Sprintf("events=%dM/%s", millions, name), func(b *testing.B) {
+				worked, read := engineTime(b, s), rowsRead(b, s)
+				oneIn := int64(0)
+				for b.Loop() {
+					all, err := s.Review(b.Context(), review.Query{Task: task, Settings: settings})
+					if err != nil || len(all) == 0 {
+						b.Fatal(len(all), err)
+					}
+					oneIn = all[0].Sample.OneIn
+				}
+				b.ReportMetric((engineTime(b, s)-worked).Seconds()*1000/float64(b.N), "engine-ms/op")
+				b.ReportMetric(float64(rowsRead(b, s)-read)/float64(b.N), "rows-read/op")
+				b.ReportMetric(float64(oneIn), "one-key-in")
+			})
+		}
+	}
+}
+
+// rowsRead is how many rows of tables statements have read so far.
+func rowsRead(b *testing.B, s *Store) uint64 {
+	b.Helper()
+	var read []struct {
+		Sum uint64 `ch:"read"`
+	}
+	if err := s.conn.Select(b.Context(), &read, "SELECT sum(value) AS read FROM system.events WHERE event = 'SelectedRows'"); err != nil {
+		b.Fatal(err)
+	}
+	return read[0].Sum
 }

@@ -324,7 +324,7 @@ func TestStatementsAnswerTheSameOnACluster(t *testing.T) {
 				p["ids"] = []string{"e0-1", "e2-1"}
 			case "web/rejects", "web/reject_counts", "store/reject_positions":
 				p["states"] = []string{"unknown", "replayed"}
-			case "review/keys", "review/tasks", "review/effects":
+			case "review/share", "review/keys", "review/tasks", "review/effects":
 				p["last"], p["task"] = uint64(math.MaxUint64), "shop.settle"
 			case "rules/drifted":
 				p["task_ids"] = []string{"t11", "t22", "t33"}

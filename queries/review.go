@@ -13,13 +13,13 @@ import (
 type reviewLimits struct {
 	events int // of the tasks that are asked for
 	ids    int // their task ids
-	linked int // the same, where each is looked up in other tables
+	looked int // those of them that are looked up in other tables
 	read   int // rows, of other tasks too
 	asked  int // ids whose business keys are asked for
 	tasks  int // those with the most ids
 }
 
-var usualReview = reviewLimits{events: 250_000, ids: 60_000, linked: 20_000, read: 10_000_000, asked: 10_000, tasks: 1_000}
+var usualReview = reviewLimits{events: 250_000, ids: 60_000, looked: 8_000, read: 3_000_000, asked: 10_000, tasks: 1_000}
 
 // Review measures how tasks behave, those with the most ids first. What it reads is bounded however much is stored: events lie
 // in the order of their key's hash, so that a range of hashes is a fair sample of whole keys.
@@ -69,23 +69,40 @@ type reviewing struct {
 
 // share is what a range of keys holds.
 type share struct {
-	Read    uint64 `ch:"read"`
-	Events  uint64 `ch:"events"`
-	Keyed   uint64 `ch:"keyed"`
-	Keyless uint64 `ch:"keyless"`
-	Named   uint64 `ch:"named"`
+	read, events, ids float64
+	looked            float64  // ids that have to be looked up
+	mixed             []string // namespaces in which a task's events may lie apart, some under its business key and others under its id
 }
 
-// linked reports whether events of one task may lie apart: some under its business key or with its name, others under its id.
-func (s share) linked() bool { return s.Keyless > 0 && (s.Keyed > 0 || s.Named < s.Keyless) }
+// measureShare asks what the range of keys holds.
+func (r *reviewing) measureShare(ctx context.Context) error {
+	type row struct {
+		Namespace string `ch:"namespace"`
+		Read      uint64 `ch:"read"`
+		Events    uint64 `ch:"events"`
+		Keyed     uint64 `ch:"keyed"`
+		Keyless   uint64 `ch:"keyless"`
+		Named     uint64 `ch:"named"`
+	}
+	rows, err := selectAll[row](ctx, r.store, "review/share", r.params(nil))
+	r.share = share{mixed: []string{}}
+	for _, in := range rows {
+		r.share.read += float64(in.Read)
+		r.share.events += float64(in.Events)
+		r.share.ids += float64(in.Keyed + in.Keyless)
+		if in.Keyed > 0 && in.Keyless > 0 {
+			r.share.mixed = append(r.share.mixed, in.Namespace)
+			r.share.looked += float64(in.Keyed + in.Keyless)
+		} else if in.Keyless > in.Named {
+			r.share.looked += float64(in.Keyless - in.Named)
+		}
+	}
+	return err
+}
 
 // room is how many times more could be read.
 func (l reviewLimits) room(s share) float64 {
-	ids := l.ids
-	if s.linked() {
-		ids = l.linked
-	}
-	return min(float64(l.events)/float64(s.Events), float64(ids)/float64(s.Keyed+s.Keyless), float64(l.read)/float64(s.Read))
+	return min(float64(l.events)/s.events, float64(l.ids)/s.ids, float64(l.looked)/s.looked, float64(l.read)/s.read)
 }
 
 func (r *reviewing) params(more params) params {
@@ -103,12 +120,10 @@ func (r *reviewing) chooseShare(ctx context.Context) error {
 	const smallest, widest = 32, 16 // the shift at which it takes what there is; and how much wider it dares to look at once
 	tooMuch := -1                   // the largest shift of which that is known
 	for r.shift = 12; ; {
-		s, _, err := selectOne[share](ctx, r.store, "review/share", r.params(nil))
-		if err != nil {
+		if err := r.measureShare(ctx); err != nil {
 			return err
 		}
-		r.share = s
-		room := r.limits.room(s)
+		room := r.limits.room(r.share)
 		if room < 1 && r.shift < smallest {
 			tooMuch = r.shift
 			r.shift++
@@ -122,15 +137,11 @@ func (r *reviewing) chooseShare(ctx context.Context) error {
 	}
 }
 
-// sample says what the measures rest on.
-func (r *reviewing) sample() review.Sample {
-	return review.Sample{Since: r.query.Since, OneIn: int64(1) << r.shift, Events: int(r.share.Events)}
-}
-
 func (r *reviewing) tasks(ctx context.Context) ([]review.Measure, error) {
 	type row struct {
 		Namespace    string      `ch:"namespace"`
 		Task         string      `ch:"name"`
+		Events       int64       `ch:"events_told"`
 		IDs          int64       `ch:"ids"`
 		KeyedIDs     int64       `ch:"keyed_ids"`
 		Runs         int64       `ch:"runs"`
@@ -162,22 +173,25 @@ func (r *reviewing) tasks(ctx context.Context) ([]review.Measure, error) {
 		StepCounts   []int64     `ch:"histogram_counts"`
 		Together     int64       `ch:"together"`
 	}
-	timeouts := slices.SortedFunc(slices.Values(r.query.Timeouts), func(a, b review.Timeout) int { return cmp.Compare(a.After, b.After) })
-	after := pluck(timeouts, func(t *review.Timeout) float64 { return t.After.Seconds() })
-	rows, err := selectAll[row](ctx, r.store, "review/tasks", r.params(params{"linked": r.share.linked(), "timeouts": after, "most_tasks": uint64(r.limits.tasks)}))
+	after := pluck(r.query.Timeouts, func(t *review.Timeout) float64 { return t.After.Seconds() })
+	slices.Sort(after)
+	after = slices.Compact(after)
+	rows, err := selectAll[row](ctx, r.store, "review/tasks", r.params(params{"mixed": r.share.mixed, "lacking": r.share.looked > 0, "timeouts": after, "most_tasks": uint64(r.limits.tasks)}))
 	if err != nil {
 		return nil, err
 	}
+	sample := review.Sample{Since: r.query.Since, OneIn: int64(1) << r.shift}
+	for _, t := range rows {
+		sample.Events += int(t.Events)
+	}
 	return pluck(rows, func(t *row) review.Measure {
-		m := review.Measure{Namespace: t.Namespace, Task: t.Task, Sample: r.sample(), IDs: int(t.IDs), KeyedIDs: int(t.KeyedIDs), Runs: int(t.Runs),
+		m := review.Measure{Namespace: t.Namespace, Task: t.Task, Sample: sample, IDs: int(t.IDs), KeyedIDs: int(t.KeyedIDs), Runs: int(t.Runs),
 			FirstRuns: int(t.FirstRuns), Retries: int(t.Retries), RetriedIDs: int(t.RetriedIDs), Redeliveries: int(t.Redeliveries),
 			BoundedIDs: int(t.BoundedIDs), MaxRetries: int(t.MaxRetries), BeyondBound: int(t.BeyondBound), Highest: int(t.Highest),
 			Exhausted: int(t.Exhausted), GaveUpAt: int(t.GaveUpAt), SucceededIDs: int(t.SucceededIDs), FailedIDs: int(t.FailedIDs),
 			LostIDs: int(t.LostIDs), LateIDs: int(t.LateIDs), EarlyIDs: int(t.EarlyIDs), Took: lengths(t.Took), Held: lengths(t.Held),
 			Together: int(t.Together)}
-		for i, timeout := range timeouts {
-			m.Timeouts = append(m.Timeouts, review.Against{Timeout: timeout, Over: int(t.Over[i]), Again: int(t.OverAgain[i])})
-		}
+		m.Timeouts = against(r.query.For(t.Task).Timeouts, after, t.Over, t.OverAgain)
 		for i, name := range t.ErrorTypes {
 			n := t.ErrorCounts[i]
 			m.Errors = append(m.Errors, review.Error{Type: name, IDs: int(n[0]), Healed: int(n[1]), GaveUp: int(n[2]), Permanent: int(n[3])})
@@ -190,6 +204,19 @@ func (r *reviewing) tasks(ctx context.Context) ([]review.Measure, error) {
 		}
 		return m
 	}), nil
+}
+
+// against tells of the time-outs that hold for a task how many ids outlasted them, in order of length. What was counted
+// is told by length.
+func against(timeouts []review.Timeout, after []float64, over, again []int64) []review.Against {
+	var all []review.Against
+	for _, t := range timeouts {
+		if i, ok := slices.BinarySearch(after, t.After.Seconds()); ok {
+			all = append(all, review.Against{Timeout: t, Over: int(over[i]), Again: int(again[i])})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b review.Against) int { return cmp.Compare(a.After, b.After) })
+	return all
 }
 
 // lengths reads a count, three quantiles and the longest. There are none of nothing.
@@ -217,7 +244,15 @@ func (r *reviewing) effects(ctx context.Context, byTask map[[2]string]*review.Me
 		ExtraEffects   int64  `ch:"extra_effects"`
 		GuardedEffects int64  `ch:"guarded_effects"`
 	}
-	rows, err := selectAll[row](ctx, r.store, "review/effects", r.params(params{"linked": r.share.linked(), "look_back": r.query.LookBack.Seconds()}))
+	usual := r.query.For("").LookBack.Seconds()
+	tasks, lookBacks := []string{}, []float64{}
+	for name := range byTask {
+		if own := r.query.For(name[1]).LookBack.Seconds(); own != usual {
+			tasks, lookBacks = append(tasks, name[1]), append(lookBacks, own)
+		}
+	}
+	rows, err := selectAll[row](ctx, r.store, "review/effects", r.params(params{"mixed": r.share.mixed, "lacking": r.share.looked > 0,
+		"tasks": tasks, "look_backs": lookBacks, "look_back": usual}))
 	for _, t := range rows {
 		if m := byTask[[2]string{t.Namespace, t.Task}]; m != nil {
 			m.Effects, m.KeyedEffects, m.DroppedEffects, m.Skips = int(t.Effects), int(t.KeyedEffects), int(t.DroppedEffects), int(t.Skips)

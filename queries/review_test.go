@@ -93,7 +93,13 @@ func settled() (s told) {
 	return s
 }
 
-var settings = review.Settings{LookBack: time.Hour, Timeouts: []review.Timeout{{Name: "hour", After: time.Hour}, {Name: "half", After: 30 * time.Minute}}}
+// settings look back for an hour, and know two time-outs.
+var settings = settingsOf(time.Hour)
+
+func settingsOf(lookBack time.Duration) review.Settings {
+	timeouts := []review.Timeout{{Name: "hour", After: time.Hour}, {Name: "half", After: 30 * time.Minute}}
+	return review.Settings{Timeouts: timeouts, Of: func(string) review.OfTask { return review.OfTask{LookBack: lookBack, Timeouts: timeouts} }}
+}
 
 var roughly = cmpopts.EquateApprox(0, 1e-3)
 
@@ -114,7 +120,7 @@ func TestReviewMeasures(t *testing.T) {
 	s := newStore(t)
 	settled().store(t, s)
 	want := review.Measure{
-		Task: "order.settle", Sample: review.Sample{OneIn: 1, Events: 2 * 32},
+		Task: "order.settle", Sample: review.Sample{OneIn: 1, Events: 32},
 		IDs: 4, KeyedIDs: 4, TriedAgain: 3, EffectAgain: 1, DriftedKeys: 1,
 		Runs: 9, FirstRuns: 4, Retries: 4, RetriedIDs: 2, Redeliveries: 1, BoundedIDs: 4, MaxRetries: 2, Highest: 2, Exhausted: 1, GaveUpAt: 2,
 		SucceededIDs: 2, FailedIDs: 1, LateIDs: 4,
@@ -167,6 +173,16 @@ func TestReviewFollowsTaskIDs(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// What lies further apart than the task's own look-back is done anew, and not again.
+func TestReviewLooksBackAsConfigured(t *testing.T) {
+	s := newStore(t)
+	settled().store(t, s)
+	all, err := s.Review(t.Context(), review.Query{Settings: settingsOf(time.Second)})
+	if err != nil || len(all) != 1 || all[0].ExtraEffects != 0 || all[0].ExtraSuccesses != 0 {
+		t.Errorf("%+v, %v", all, err)
 	}
 }
 

@@ -187,7 +187,7 @@ func artifacts(t *testing.T) string {
 }
 
 // reviewed is what the reviews go by.
-var reviewed = review.Settings{LookBack: 24 * time.Hour, Timeouts: []review.Timeout{
+var reviewed = review.Settings{Timeouts: []review.Timeout{
 	{Name: "RabbitMQ's consumer time-out or a lease of 30 min", After: 30 * time.Minute}, {Name: "Redis's default visibility time-out of 1 h", After: time.Hour}}}
 
 // site is a server of the pages over a real store.

@@ -158,13 +158,13 @@ func TestTaskPageWithoutReview(t *testing.T) {
 // However many open the list, and however often, tasks are measured once a minute; and by what is configured.
 func TestReviewsAreShared(t *testing.T) {
 	store := full()
-	settings := review.Settings{LookBack: time.Hour, Timeouts: []review.Timeout{{Name: "lock", After: time.Minute}}}
+	settings := review.Settings{Timeouts: []review.Timeout{{Name: "lock", After: time.Minute}}}
 	server := newServer(t, store, func(_ *web.Config, o *web.Options) { o.Review = settings })
 	for i := range 20 {
 		call(t, server, "GET", fmt.Sprintf("/tasks?x=%d", i), "")
 		call(t, server, "GET", "/api/v1/reviews", "")
 	}
-	if len(store.reviewed) != 1 || store.reviewed[0].LookBack != time.Hour || len(store.reviewed[0].Timeouts) != 1 || !store.reviewed[0].Since.Equal(noon.Add(-7*24*time.Hour)) {
+	if len(store.reviewed) != 1 || len(store.reviewed[0].Timeouts) != 1 || !store.reviewed[0].Since.Equal(noon.Add(-7*24*time.Hour)) {
 		t.Errorf("asked for %+v", store.reviewed)
 	}
 }

@@ -23,8 +23,22 @@ type Query struct {
 
 // Settings are what a review takes from the configuration.
 type Settings struct {
+	Timeouts []Timeout                // all that are known, of all tasks and of some
+	Of       func(task string) OfTask // what holds for a task; nil: all time-outs, and no look-back
+}
+
+// OfTask is what holds for one task.
+type OfTask struct {
 	LookBack time.Duration // how far apart two effects of one key may be and still count as one repeated
-	Timeouts []Timeout     // what may make the broker deliver a task again
+	Timeouts []Timeout     // what may make the broker deliver the task again
+}
+
+// For gives what holds for a task.
+func (s Settings) For(task string) OfTask {
+	if s.Of == nil {
+		return OfTask{Timeouts: s.Timeouts}
+	}
+	return s.Of(task)
 }
 
 // Timeout is a time-out of a broker, a lease or a lock.

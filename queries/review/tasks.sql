@@ -1,49 +1,62 @@
 -- name: review/tasks
 -- How the runs of each task went, measured on the task ids whose business key, or else whose own id, lies in a range of
 -- hashes.
--- params: from DateTime64(6, 'UTC'), last UInt64, linked Bool, any_task Bool, task String, any_namespace Bool, namespace String,
+-- params: from DateTime64(6, 'UTC'), last UInt64, mixed Array(String), lacking Bool, any_task Bool, task String, any_namespace Bool, namespace String,
 --    timeouts Array(Float64), most_tasks UInt64
 -- returns: one row a namespace and task, those with the most ids first
--- cost: the events of the range; where linked, a look-up in events and in task_keys for each of its task ids
--- example: {"from": "2026-11-01 00:00:00", "last": 18446744073709551615, "linked": true, "any_task": false, "task": "mail.send", "any_namespace": true, "namespace": "", "timeouts": [1800, 3600], "most_tasks": 100}
+-- cost: the events of the range; in mixed namespaces, a look-up in events or in task_keys for each of its task ids
+-- example: {"from": "2026-11-01 00:00:00", "last": 18446744073709551615, "mixed": [""], "lacking": true, "any_task": false, "task": "mail.send", "any_namespace": true, "namespace": "", "timeouts": [1800, 3600], "most_tasks": 100}
 WITH
     -- Seconds since the last of some marks that is of the same run as a mark, and until the first that comes after one. Marks
     -- are (seconds, kind, place, attempt, planned, runtime).
     (mark, of) -> mark.1 - arrayLast(m -> m.1 <= mark.1 AND m.3 = mark.3 AND (m.4 = mark.4 OR m.4 < 0 OR mark.4 < 0), of).1 AS since,
     (mark, of) -> arrayFirst(m -> m.1 > mark.1, of).1 - mark.1 AS until,
     (limit, took, held) -> arrayExists(s -> s >= limit, took) OR arrayExists(s -> s >= limit, held) AS outlasts,
+    -- The ids of the one task that is asked for, to find their events that tell no name.
+    called AS
+    (
+        SELECT DISTINCT namespace, task_id FROM events
+        WHERE NOT {any_task:Bool} AND key_hash <= {last:UInt64} AND kafka_time >= {from:DateTime64(6, 'UTC')} AND task = {task:String}
+    ),
     own AS
     (
         SELECT namespace, business_key, task_id, event_id, type, time, task, worker, execution_id, retries, max_retries, retry_in, acks_late,
             error_type, error_permanent, runtime
         FROM events
         WHERE key_hash <= {last:UInt64} AND kafka_time >= {from:DateTime64(6, 'UTC')} AND task_id != ''
-            AND ({any_task:Bool} OR task IN ('', {task:String})) AND ({any_namespace:Bool} OR namespace = {namespace:String})
+            AND ({any_task:Bool} OR task = {task:String} OR (task = '' AND (namespace, task_id) IN (SELECT namespace, task_id FROM called)))
+            AND ({any_namespace:Bool} OR namespace = {namespace:String})
     ),
-    -- The ids of the range that belong to a key, to find their events without one; and of ids without a key, their name
-    -- and their key, where other events tell them.
-    members AS (SELECT DISTINCT namespace, task_id FROM own WHERE {linked:Bool} AND business_key != ''),
+    -- In some namespaces one task's events may lie apart, some under its business key and others under its id: the ids of the
+    -- range that belong to a key, to find their events without one; and of ids without a key their key, where others tell it, or
+    -- their name.
+    members AS (SELECT DISTINCT namespace, task_id FROM own WHERE has({mixed:Array(String)}, namespace) AND business_key != ''),
     known AS
     (
         SELECT namespace, task_id, max(toString(task)) AS name, max(business_key) AS business_key
         FROM task_keys
-        WHERE {linked:Bool} AND (namespace, task_id) IN (SELECT namespace, task_id FROM own WHERE business_key = '' OR task = '')
+        WHERE {lacking:Bool} AND (namespace, task_id) IN
+        (
+            SELECT namespace, task_id FROM own
+            GROUP BY namespace, task_id
+            HAVING max(task) = '' OR (has({mixed:Array(String)}, namespace) AND max(business_key) = '')
+        )
         GROUP BY namespace, task_id
     ),
     sample AS
     (
         SELECT * FROM own
-        WHERE business_key != '' OR NOT {linked:Bool} OR (namespace, task_id) NOT IN (SELECT namespace, task_id FROM known WHERE business_key != '')
         UNION ALL
         SELECT namespace, business_key, task_id, event_id, type, time, task, worker, execution_id, retries, max_retries, retry_in, acks_late,
             error_type, error_permanent, runtime
         FROM events
-        WHERE {linked:Bool} AND business_key = '' AND kafka_time >= {from:DateTime64(6, 'UTC')}
+        WHERE notEmpty({mixed:Array(String)}) AND business_key = '' AND kafka_time >= {from:DateTime64(6, 'UTC')}
             AND key_hash IN (SELECT sipHash64(namespace, '', task_id) FROM members) AND (namespace, task_id) IN (SELECT namespace, task_id FROM members)
     ),
     gathered AS
     (
         SELECT namespace, task_id,
+            count() AS events,
             max(toString(task)) AS told,
             max(business_key != '') AS keyed,
             arraySort(groupArray(500)((toFloat64(toUnixTimestamp64Micro(time)) / 1e6, kind, place, retries, retry_in, runtime))) AS all,
@@ -67,7 +80,7 @@ WITH
     ),
     ids AS
     (
-        SELECT g.namespace AS namespace, if(g.told != '', g.told, k.name) AS name, keyed, bound, succeeded, lost, late, early,
+        SELECT g.namespace AS namespace, if(g.told != '', g.told, k.name) AS name, events, keyed, bound, succeeded, lost, late, early,
             arrayFilter(m -> m.2 = 1, all) AS arrivals,
             if(started > 0, arrayFilter(m -> m.2 = 2, all), arrivals) AS starts,
             arrayFilter(m -> m.2 >= 3, all) AS ends,
@@ -89,11 +102,12 @@ WITH
                 toUInt32(b.1 + until(b, starts))), backs, arrayEnumerate(backs))) AS gaps
         FROM gathered AS g
         LEFT ANY JOIN known AS k ON k.namespace = g.namespace AND k.task_id = g.task_id
+        WHERE g.keyed OR k.business_key = '' -- otherwise it belongs to a key elsewhere
     ),
     tasks AS
     (
         SELECT namespace, name,
-            toInt64(count()) AS ids, toInt64(countIf(keyed)) AS keyed_ids,
+            toInt64(sum(events)) AS events_told, toInt64(count()) AS ids, toInt64(countIf(keyed)) AS keyed_ids,
             toInt64(sum(begun)) AS runs, toInt64(countIf(begun > 0)) AS first_runs, sum(attempts_more) AS retries, toInt64(countIf(attempts_more > 0)) AS retried_ids,
             sum(redelivered) AS redeliveries,
             toInt64(countIf(bound >= 0)) AS bounded_ids, toInt64(max(bound)) AS max_told, toInt64(countIf(bound >= 0 AND attempts_more > bound)) AS beyond_bound,
@@ -114,7 +128,7 @@ WITH
         ORDER BY ids DESC, namespace, name
         LIMIT {most_tasks:UInt64}
     )
-SELECT toString(namespace) AS namespace, name, ids, keyed_ids, runs, first_runs, retries, retried_ids, redeliveries, bounded_ids, max_told, beyond_bound, highest,
+SELECT toString(namespace) AS namespace, name, events_told, ids, keyed_ids, runs, first_runs, retries, retried_ids, redeliveries, bounded_ids, max_told, beyond_bound, highest,
     exhausted, gave_up_at, succeeded_ids, failed_ids, lost_ids, late_ids, early_ids,
     arrayConcat([toFloat64(runs_timed)], took_quantiles, [longest]) AS took_lengths,
     arrayConcat([toFloat64(runs_held)], held_quantiles, [longest_held]) AS held_lengths,

@@ -7,10 +7,10 @@
 -- example: {"from": "2026-11-02 00:00:00", "slot": 60, "sample": 20000}
 WITH
     toStartOfInterval({from:DateTime64(6, 'UTC')}, toIntervalSecond({slot:UInt32})) AS first,
-    (
+    ifNull((
         SELECT count() > 0 FROM task_minutes
         WHERE minute >= first AND task = '' AND type IN ('received', 'started', 'retried', 'succeeded', 'failed')
-    ) AS any_bare,
+    ), false) AS any_bare,
     -- In the order in which they lie: by the hash of their id, so that those before the limit are a fair share.
     bare AS
     (
@@ -21,7 +21,7 @@ WITH
         ORDER BY key_hash
         LIMIT {sample:UInt64}
     ),
-    (SELECT if(count() < {sample:UInt64}, 1, 18446744073709551616. / (max(key_hash) + 1.)) FROM bare) AS times,
+    ifNull((SELECT if(count() < {sample:UInt64}, 1, 18446744073709551616. / (max(key_hash) + 1.)) FROM bare), 1.) AS times,
     known AS
     (
         SELECT namespace, task_id, max(toString(task)) AS name

@@ -6,6 +6,7 @@
 package config
 
 import (
+	"slices"
 	"time"
 
 	"auditor/embedded/kafka"
@@ -117,9 +118,21 @@ func (c Config) RuleConfig() rules.Config {
 
 // Review is the part of the configuration that reviews of tasks go by.
 func (c Config) Review() review.Settings {
-	s := review.Settings{LookBack: c.Rules.LookBack}
-	for _, t := range c.Rules.Timeouts {
-		s.Timeouts = append(s.Timeouts, review.Timeout{Name: t.Name, After: t.After})
+	r := c.RuleConfig()
+	s := review.Settings{Timeouts: timeoutsOf(r.Timeouts), Of: func(task string) review.OfTask {
+		t := r.Of(task)
+		return review.OfTask{LookBack: t.LookBack, Timeouts: slices.Concat(timeoutsOf(t.Timeouts), timeoutsOf(r.Timeouts))}
+	}}
+	for _, t := range r.Tasks {
+		s.Timeouts = append(s.Timeouts, timeoutsOf(t.Timeouts)...)
 	}
 	return s
+}
+
+func timeoutsOf(all []rules.Timeout) []review.Timeout {
+	out := make([]review.Timeout, 0, len(all))
+	for _, t := range all {
+		out = append(out, review.Timeout{Name: t.Name, After: t.After})
+	}
+	return out
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"auditor/event/finding"
+	"auditor/event/review"
 	"auditor/rules"
 )
 
@@ -48,6 +49,7 @@ tasks:
   shop.settle_order:
     business_key: "settle_order:{{ arg 0 }}"
     stuck_after: 90s
+    look_back: 2h
     off: [retry_storm]
 rules:
   timeouts:
@@ -88,7 +90,7 @@ clickhouse:
 	want.Rules.Timeouts[0].Name, want.Rules.Timeouts[0].After, want.Rules.Timeouts[0].Sweep = "lease", 5*time.Minute, time.Second
 	want.ClickHouse.Password = "0123"
 	want.Tasks = map[string]Task{"shop.settle_order": {
-		BusinessKey: "settle_order:{{ arg 0 }}", Rules: rules.Task{StuckAfter: 90 * time.Second, Off: []string{"retry_storm"}}}}
+		BusinessKey: "settle_order:{{ arg 0 }}", Rules: rules.Task{StuckAfter: 90 * time.Second, LookBack: 2 * time.Hour, Off: []string{"retry_storm"}}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -97,6 +99,11 @@ clickhouse:
 	}
 	if got.RuleConfig().Tasks["shop.settle_order"].StuckAfter != 90*time.Second {
 		t.Error("the rules do not know the task's own time")
+	}
+	reviewed := got.Review()
+	lease := []review.Timeout{{Name: "lease", After: 5 * time.Minute}}
+	if own := reviewed.Of("shop.settle_order"); reviewed.Of("other").LookBack != 24*time.Hour || own.LookBack != 2*time.Hour || !cmp.Equal(own.Timeouts, lease) {
+		t.Errorf("of reviews: %+v, and of the task %+v", reviewed, own)
 	}
 }
 
