@@ -55,8 +55,8 @@ func TestCases(t *testing.T) {
 // evaluate judges a file of events as of a moment.
 func evaluate(t *testing.T, file string, asOf time.Time, decoding event.DecoderConfig) []map[string]any {
 	t.Helper()
-	store := querytest.Store(t)
-	if err := store.InsertBatch(t.Context(), decode(t, file, decoding)); err != nil {
+	store, batch := querytest.Store(t), decode(t, file, decoding)
+	if err := store.InsertBatch(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}
 	engine, err := rules.New(rules.DefaultConfig(), store, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
@@ -74,6 +74,7 @@ func evaluate(t *testing.T, file string, asOf time.Time, decoding event.DecoderC
 	if diff := cmp.Diff(found, again); diff != "" {
 		t.Errorf("a second look changes the findings: %s", diff)
 	}
+	checkReplay(t, store, batch.Events, asOf, found)
 	return asJSON(t, found)
 }
 
@@ -91,6 +92,9 @@ func decode(t *testing.T, file string, config event.DecoderConfig) event.Batch {
 	for line := bufio.NewScanner(bytes.NewReader(text)); line.Scan(); b.Records++ {
 		at := event.Position{Topic: b.Topic, Offset: int64(b.Records)}
 		events, rejects := decoder.Decode(event.Record{Position: at, Value: slices.Clone(line.Bytes())})
+		for i := range events {
+			events[i].KafkaTime = events[i].Time
+		}
 		b.Events, b.Rejects = append(b.Events, events...), append(b.Rejects, rejects...)
 	}
 	if len(b.Rejects) > 0 {
