@@ -12,7 +12,7 @@ SELECT * REPLACE
     concat('{"root":', JSONExtractRaw(fields, 'root'), if(JSONHas(fields, 'incident'), concat(',"incident":', JSONExtractRaw(fields, 'incident')), ''), '}') AS fields
 )
 FROM findings
-WHERE rule IN ('repeated_effect', 'concurrent_runs', 'stuck_pending') AND updated_at >= {updated:DateTime64(6, 'UTC')}
+WHERE rule IN ('repeated_effect', 'concurrent_runs', 'stuck_pending') AND updated_at >= {updated:DateTime64(6, 'UTC')} AND JSONHas(findings.fields, 'root')
     AND parseDateTime64BestEffortOrZero(JSONExtractString(findings.fields, 'root', 'at'), 6, 'UTC')
         BETWEEN {from:DateTime64(6, 'UTC')} AND {until:DateTime64(6, 'UTC')}
 ORDER BY id
