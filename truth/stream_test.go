@@ -112,7 +112,7 @@ func TestScriptsAreWhatTheySay(t *testing.T) {
 
 // Each kind of trouble happens, whatever the seed.
 func TestWholeCatalogue(t *testing.T) {
-	s := newStream(1, opening, 5*time.Hour, 20_000)
+	s := newStream(1, opening, 5*time.Hour, 40_000)
 	read(s)
 	happened := make(map[class]int)
 	for _, t := range s.truth.troubles {
