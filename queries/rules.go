@@ -160,8 +160,9 @@ func (s *Store) OldestAttempt(ctx context.Context, since time.Time) (time.Time, 
 	return known(r.Oldest), r.Attempts > 0, err
 }
 
-// Waves gives every second's wave of the tasks of which at least ids came to their next retry within one second.
-func (s *Store) Waves(ctx context.Context, from, until time.Time, ids int) ([]history.Wave, error) {
+// Waves gives every second's wave of the tasks of which at least ids came to their next retry within one second, by the clock of
+// one host where the retries tell by how much others differ from it, up to skew.
+func (s *Store) Waves(ctx context.Context, from, until time.Time, ids int, skew time.Duration) ([]history.Wave, error) {
 	type row struct {
 		Namespace string    `ch:"namespace"`
 		Task      string    `ch:"name"`
@@ -177,7 +178,7 @@ func (s *Store) Waves(ctx context.Context, from, until time.Time, ids int) ([]hi
 		ErrorType string    `ch:"error_type"`
 		TaskIDs   []string  `ch:"task_ids"`
 	}
-	rows, err := selectAll[row](ctx, s, "rules/waves", params{"from": from, "until": until, "ids": uint64(ids)})
+	rows, err := selectAll[row](ctx, s, "rules/waves", params{"from": from, "until": until, "ids": uint64(ids), "skew": skew.Seconds()})
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func (e *Engine) judgePopulations(ctx context.Context, at moment) error {
 			return err
 		}
 	}
-	waves, err := e.store.Waves(ctx, from, at.limit(), e.config.LockStep.Tasks)
+	waves, err := e.store.Waves(ctx, from, at.limit(), e.config.LockStep.Tasks, e.config.ClockSkew)
 	if err != nil {
 		return fmt.Errorf("read the waves of retries: %w", err)
 	}

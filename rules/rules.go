@@ -64,8 +64,9 @@ type Pasts interface {
 	// OldestAttempt gives the first minute in which a retry, or an attempt after one, happened of those that reached Kafka
 	// from a time on; false when there are none.
 	OldestAttempt(ctx context.Context, since time.Time) (time.Time, bool, error)
-	// Waves gives, for the tasks of which at least ids came to their next retry within one second, every second's wave.
-	Waves(ctx context.Context, from, to time.Time, ids int) ([]history.Wave, error)
+	// Waves gives, for the tasks of which at least ids came to their next retry within one second, every second's wave, by the
+	// clock of one host where the retries tell by how much others differ from it, up to skew.
+	Waves(ctx context.Context, from, to time.Time, ids int, skew time.Duration) ([]history.Wave, error)
 	// Drifted gives, of some task ids, those that stand under several business keys within one task, with these keys in order.
 	Drifted(ctx context.Context, tasks []history.TaskID) (map[history.TaskID][]string, error)
 	// Gaps gives what is missing of the numbers that emitters gave to events that reached Kafka from a time on.

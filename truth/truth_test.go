@@ -23,9 +23,6 @@ func TestMain(m *testing.M) { chtest.Main(m) }
 
 var opening = time.Date(2026, 11, 2, 3, 0, 0, 0, time.UTC)
 
-// awaited lists what the rules do not find yet: retries in lock-step that clocks of several hosts tell.
-var awaited = []class{{retryStorm, "synchronised"}}
-
 // The whole catalogue, in a few hours of a small queue, judged as of its end: everything that the events show is found,
 // with its cause, and nothing else.
 func TestTruth(t *testing.T) {
@@ -34,9 +31,8 @@ func TestTruth(t *testing.T) {
 			s := newStream(seed, opening, 5*time.Hour, 6000)
 			all, events := judge(t, s)
 			s.truth.troubles = slices.DeleteFunc(s.truth.troubles, func(t trouble) bool {
-				return !slices.Contains(rules.Names, t.rule) || slices.Contains(awaited, class{t.rule, t.kind})
+				return !slices.Contains(rules.Names, t.rule)
 			})
-			all = slices.DeleteFunc(all, func(f found) bool { return slices.Contains(awaited, class{f.Rule, f.kind()}) })
 			r := newReport(seed, s, compare(&s.truth, all), len(all))
 			r.events = events.of
 			var said bytes.Buffer

@@ -3,7 +3,7 @@ package history
 import "time"
 
 // Wave is how many task ids of one task came to their next retry within one second, and how alike the gaps before it
-// were.
+// were, among them and among all that had failed in the same seconds.
 type Wave struct {
 	Namespace string
 	Task      string

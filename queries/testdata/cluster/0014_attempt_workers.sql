@@ -1,0 +1,10 @@
+-- Which worker told a retry, or the attempt after it: the clocks of two hosts may differ. Older rows tell none.
+ALTER TABLE auditor.attempts_local ON CLUSTER 'main' ADD COLUMN IF NOT EXISTS worker LowCardinality(String);
+
+-- Which worker told a retry, or the attempt after it: the clocks of two hosts may differ. Older rows tell none.
+ALTER TABLE auditor.attempts ON CLUSTER 'main' ADD COLUMN IF NOT EXISTS worker LowCardinality(String);
+
+ALTER TABLE auditor.attempts_view ON CLUSTER 'main' MODIFY QUERY
+SELECT toDateTime(toStartOfMinute(time), 'UTC') AS minute, namespace, task, task_id, type, retries, time, error_type, event_id, kafka_time, worker
+FROM auditor.events_local
+WHERE task_id != '' AND (type = 'retried' OR (type IN ('received', 'started') AND retries > 0));
