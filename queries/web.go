@@ -22,8 +22,11 @@ func (s *Store) Pages() *Pages { return &Pages{s} }
 func (p *Pages) Findings(ctx context.Context, f view.FindingFilter) (view.FindingPage, error) {
 	type row struct {
 		findingNowRow
-		Rank  int64  `ch:"rank"`
-		Total uint64 `ch:"total"`
+		MemberOf string `ch:"member_of"`
+		Rank     int64  `ch:"rank"`
+		Folded   bool   `ch:"folded"`
+		Total    uint64 `ch:"total"`
+		LeftOut  uint64 `ch:"left_out"`
 	}
 	rank, id, err := readCursor(f.Cursor)
 	if err != nil {
@@ -47,7 +50,7 @@ func (p *Pages) Findings(ctx context.Context, f view.FindingFilter) (view.Findin
 		"rule": f.Rule, "states": states, "severity": f.Severity, "cause": f.Cause, "any_namespace": f.Namespace == nil,
 		"namespace": namespace, "task": f.Task, "business_key": f.BusinessKey, "text": f.Text, "since": f.Since,
 		"assignee": f.Assignee, "any_silenced": f.Silenced == nil, "silenced": silenced, "silence": f.Silence,
-		"sort": order, "first": f.Cursor == "", "after_rank": rank, "after_id": id, "limit": limit + 1,
+		"incident": f.Incident, "fold": f.Fold, "sort": order, "first": f.Cursor == "", "after_rank": rank, "after_id": id, "limit": limit + 1,
 	})
 	if err != nil {
 		return view.FindingPage{}, err
@@ -63,7 +66,7 @@ func (p *Pages) Findings(ctx context.Context, f view.FindingFilter) (view.Findin
 		if err != nil {
 			return page, fmt.Errorf("web/findings: %w", err)
 		}
-		page.Items, page.Total = append(page.Items, one), int(rows[i].Total)
+		page.Items, page.Total, page.Folded = append(page.Items, one), int(rows[i].Total), int(rows[i].LeftOut)
 	}
 	return page, nil
 }
@@ -157,20 +160,22 @@ func (p *Pages) Changes(ctx context.Context, limit int) ([]view.LoggedChange, er
 	}), err
 }
 
-// FindingCounts gives how many findings there are of each rule, severity and state, those that are silenced by themselves.
+// FindingCounts gives how many findings there are of each rule, severity and state, apart those that are silenced and those that an
+// incident stands for.
 func (p *Pages) FindingCounts(ctx context.Context) ([]view.FindingCount, error) {
 	type row struct {
 		Rule     string    `ch:"rule"`
 		Severity string    `ch:"severity"`
 		State    string    `ch:"state"`
 		Silenced bool      `ch:"silenced"`
+		Folded   bool      `ch:"folded"`
 		Found    uint64    `ch:"found"`
 		Oldest   time.Time `ch:"oldest"`
 	}
 	rows, err := selectAll[row](ctx, p.store, "web/finding_counts", nil)
 	return pluck(rows, func(r *row) view.FindingCount {
 		return view.FindingCount{Rule: r.Rule, Severity: finding.Severity(r.Severity), State: finding.State(r.State),
-			Silenced: r.Silenced, Count: int(r.Found), Oldest: known(r.Oldest)}
+			Silenced: r.Silenced, Folded: r.Folded, Count: int(r.Found), Oldest: known(r.Oldest)}
 	}), err
 }
 

@@ -67,12 +67,15 @@ func (s *Server) within(c echo.Context) (context.Context, context.CancelFunc) {
 
 func (s *Server) apiFindings(c echo.Context) error {
 	err := known(c, "rule", "state", "business_key", "namespace", "task", "severity", "cause", "since", "q", "assignee", "silenced", "silence",
-		"sort", "limit", "cursor")
+		"incident", "members", "sort", "limit", "cursor")
 	if err != nil {
 		return err
 	}
 	filter, err := s.filterOf(c.QueryParams(), "any")
 	if err != nil {
+		return err
+	}
+	if filter.Fold, err = foldOf(c.QueryParams(), "yes"); err != nil {
 		return err
 	}
 	if filter.Limit, err = limitOf(c, s.config.PageSize); err != nil {

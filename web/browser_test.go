@@ -273,16 +273,20 @@ func TestPagesInABrowser(t *testing.T) {
 	// What happens is shown without a reload, for the page asks by itself.
 	scene := newScene(now)
 	scene.store(t, s.store)
-	b.until(t, `/3 effects beyond the first.*11 open findings/.test(document.querySelector("h1").textContent)`)
+	b.until(t, `/3 effects beyond the first.*13 open findings/.test(document.querySelector("h1").textContent)`)
 	portraits(t, b, s)
 	scene.hostile()
+	scene.cohort()
 	scene.reject(t, s.store)
 	scene.store(t, s.store)
 	b.run(t, chromedp.Navigate(s.url+"/"))
-	b.until(t, `/6 effects beyond the first.*14 open findings/.test(document.querySelector("h1").textContent)`)
+	b.until(t, `/36 effects beyond the first.*17 open findings, 1 of them an incident/.test(document.querySelector("h1").textContent)`)
 	pages := []picture{
 		{"now", "/"},
 		{"findings", "/findings"},
+		{"findings-members", "/findings?members=yes"},
+		{"incident", "/findings/" + s.findingOf(t, view.FindingFilter{Rule: "incident"}).ID},
+		{"incident-member", "/findings/" + s.finding(t, "invoice:7", "repeated_effect").ID},
 		{"finding-worker-lost", "/findings/" + s.finding(t, "receipt:9", "repeated_effect").ID},
 		{"finding-visibility", "/findings/" + s.finding(t, "mail-batch:77", "repeated_effect").ID},
 		{"finding-published-twice", "/findings/" + s.finding(t, "settle_order:42", "repeated_effect").ID},

@@ -31,6 +31,10 @@ type findingView struct {
 	Rule        phrase
 	Cause       string
 	Explanation string
+	Certainty   phrase        // how sure the auditor is, in a word; empty where nothing is said of it
+	Missing     []string      // which evidence would make it sure, a sentence each
+	SameCause   phrase        // the incident that it belongs to; empty: none
+	Incident    *incidentView // what it stands for; nil: it is none
 	Remedy      []string
 	Evidence    []chip
 	Facts       []fact
@@ -90,7 +94,7 @@ func (s *Server) findingView(ctx context.Context, f finding.Finding) (*findingVi
 	v := &findingView{
 		ID: f.ID, Glyph: glyphOf(f), Title: f.Title, State: string(f.State), Severity: string(f.Severity),
 		Rule:        phrase{Text: ruleName(f.Rule), Href: findingsHref("rule", f.Rule)},
-		Explanation: f.Explanation, Remedy: remedies(f.Remedy), Facts: s.facts(f), Moves: moves[f.State],
+		Explanation: f.Explanation, Certainty: certaintyOf(f), Missing: missingOf(f), Remedy: remedies(f.Remedy), Facts: s.facts(f), Moves: moves[f.State],
 		Assignee: f.Assignee, Silence: silenceHref(f),
 		API: "/api/v1/findings/" + url.PathEscape(f.ID),
 	}
@@ -103,11 +107,19 @@ func (s *Server) findingView(ctx context.Context, f finding.Finding) (*findingVi
 	for _, change := range log {
 		v.Log = append(v.Log, s.logRow(change))
 	}
+	if v.SameCause, err = s.sameCause(ctx, f); err != nil {
+		return nil, err
+	}
+	if v.Incident, err = s.incidentView(ctx, f); err != nil {
+		return nil, err
+	}
 	subject := history.Subject{Namespace: f.Namespace, BusinessKey: f.BusinessKey}
 	if f.BusinessKey == "" && len(f.TaskIDs) == 1 {
 		subject.TaskID = f.TaskIDs[0]
 	}
-	if subject.BusinessKey == "" && subject.TaskID == "" {
+	if v.Incident != nil {
+		v.HistoryNote = "Each of its findings has a timeline of its own."
+	} else if subject.BusinessKey == "" && subject.TaskID == "" {
 		v.HistoryNote = "This finding is about many tasks together, so there is no one timeline."
 	} else if v.History, err = s.findingHistory(ctx, subject, f); err != nil {
 		return nil, err
@@ -195,14 +207,17 @@ func (s *Server) facts(f finding.Finding) []fact {
 	if f.Effects > 0 {
 		facts = append(facts, fact{Name: "times done", Items: []phrase{{Text: number(f.Effects)}}})
 	}
-	return append(facts, s.ownFacts(f.Fields)...)
+	return append(facts, s.ownFacts(f)...)
 }
 
-// ownFacts are the rule's own fields, but for texts that are empty.
-func (s *Server) ownFacts(fields map[string]any) []fact {
+// ownFacts are the rule's own fields, but for texts that are empty and what stands elsewhere on the page.
+func (s *Server) ownFacts(f finding.Finding) []fact {
 	var facts []fact
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		value := fields[name]
+	for _, name := range slices.Sorted(maps.Keys(f.Fields)) {
+		if !listedFact(f.Rule, name) {
+			continue
+		}
+		value := f.Fields[name]
 		seconds, isNumber := value.(float64)
 		text, isText := value.(string)
 		at, notTime := time.Parse(time.RFC3339Nano, text)
@@ -220,7 +235,7 @@ func (s *Server) ownFacts(fields map[string]any) []fact {
 	return facts
 }
 
-// fieldItems shows a rule's own field: text as it is, lists by item, the rest as JSON.
+// fieldItems shows a rule's own field: text as it is, lists by item, counts by name, the rest as JSON.
 func fieldItems(value any) []phrase {
 	switch v := value.(type) {
 	case nil:
@@ -242,11 +257,27 @@ func fieldItems(value any) []phrase {
 		}
 		return items
 	}
+	if counts, ok := value.(map[string]any); ok && allCounts(counts) {
+		var items []phrase
+		for _, name := range slices.Sorted(maps.Keys(counts)) {
+			items = append(items, phrase{Text: plain(name) + " " + fieldItems(counts[name])[0].Text})
+		}
+		return items
+	}
 	text, err := json.Marshal(value)
 	if err != nil {
 		return []phrase{{Text: fmt.Sprint(value)}}
 	}
 	return []phrase{{Text: string(text)}}
+}
+
+func allCounts(values map[string]any) bool {
+	for _, v := range values {
+		if _, ok := v.(float64); !ok {
+			return false
+		}
+	}
+	return len(values) > 0 && len(values) <= mostListed
 }
 
 // whoAndWhy checks what a person wrote beside a change: who, otherwise named by the way that the change came, and why.

@@ -124,6 +124,9 @@ var stateChoices = []option{
 // silencedChoices are the values of the filter by silences. The first is the default.
 var silencedChoices = []option{{Value: "", Text: "no"}, {Value: "yes", Text: "silenced"}, {Value: "any", Text: "any"}}
 
+// membersChoices are the values of the filter by incidents. The first is the default.
+var membersChoices = []option{{Value: "", Text: "the incident"}, {Value: "yes", Text: "each finding, too"}}
+
 // chosen gives choices with the one that is set marked.
 func chosen(choices []option, value string) []option {
 	choices = slices.Clone(choices)
@@ -170,6 +173,7 @@ func (s *Server) filterOf(q url.Values, defaultState string) (view.FindingFilter
 	if f.Order != "" && !slices.Contains(view.Orders, f.Order) {
 		return f, badRequest(fmt.Sprintf("sort: must be severity, recent, oldest or effects, got %q", f.Order))
 	}
+	f.Incident = q.Get("incident")
 	if since := q.Get("since"); since != "" {
 		at, err := s.momentOf("since", since)
 		if err != nil {
@@ -207,6 +211,9 @@ func (s *Server) momentOf(name, text string) (time.Time, error) {
 
 func (s *Server) findingsPage(ctx context.Context, r request) (document, error) {
 	filter, err := s.filterOf(r.query, "live")
+	if err == nil {
+		filter.Fold, err = foldOf(r.query, "no")
+	}
 	if err != nil {
 		return document{}, err
 	}
@@ -224,6 +231,13 @@ func (s *Server) findingsPage(ctx context.Context, r request) (document, error) 
 	}
 	if _, silenced, err := s.alarms(ctx); err == nil && silenced > 0 && filter.Silenced != nil && !*filter.Silenced {
 		v.Silent = phrase{Text: plural(silenced, "silenced finding"), Href: findingsHref("silenced", "yes")}
+	}
+	if filter.Incident != "" {
+		v.Sentence = append(v.Sentence, phrase{Text: " They belong to "}, phrase{Text: "one incident", Href: "/findings/" + url.PathEscape(filter.Incident)}, phrase{Text: "."})
+	}
+	if page.Folded > 0 {
+		v.Sentence = append(v.Sentence, phrase{Text: " "}, phrase{Text: plural(page.Folded, "more that belongs", "more that belong") + " to incidents listed here",
+			Href: with(r.query, "/findings", "members", "yes")}, phrase{Text: "."})
 	}
 	if page.NextCursor != "" {
 		v.More = with(r.query, "/findings", "cursor", page.NextCursor)
@@ -298,6 +312,9 @@ func filters(q url.Values, values view.FindingValues) []choice {
 	if len(values.Assignees) > 0 || q.Has("assignee") {
 		list = append(list, choice{Name: "assignee", Label: "Assigned to", Values: options(q.Get("assignee"), values.Assignees, visible)})
 	}
+	if slices.Contains(values.Rules, ruleIncident) || q.Has("members") {
+		list = append(list, choice{Name: "members", Label: "Of incidents", Values: chosen(membersChoices, q.Get("members"))})
+	}
 	list = append(list, choice{Name: "silenced", Label: "Silenced", Values: chosen(silencedChoices, q.Get("silenced"))})
 	return append(list, choice{Name: "sort", Label: "Order", Values: orders})
 }
@@ -319,7 +336,7 @@ func options(chosen string, values []string, name func(string) string) []option 
 // hiddenFilters are those that the form has no field for.
 func hiddenFilters(q url.Values) [][2]string {
 	var kept [][2]string
-	for _, name := range []string{"business_key", "since", "silence"} {
+	for _, name := range []string{"business_key", "since", "silence", "incident"} {
 		if v := q.Get(name); v != "" {
 			kept = append(kept, [2]string{name, v})
 		}
@@ -329,7 +346,7 @@ func hiddenFilters(q url.Values) [][2]string {
 
 func setFilters(q url.Values) []phrase {
 	var set []phrase
-	for _, name := range []string{"rule", "state", "severity", "cause", "namespace", "task", "business_key", "assignee", "silenced", "silence", "since", "q"} {
+	for _, name := range []string{"rule", "state", "severity", "cause", "namespace", "task", "business_key", "assignee", "silenced", "silence", "incident", "members", "since", "q"} {
 		v := q.Get(name)
 		switch {
 		case v == "" || name == "state" && v == "live":
@@ -346,6 +363,10 @@ func setFilters(q url.Values) []phrase {
 			v = map[string]string{"yes": "silenced", "any": "silenced or not"}[v]
 		case name == "silence":
 			v = "silenced by " + v
+		case name == "incident":
+			v = "of incident " + v
+		case name == "members":
+			v = "each finding of incidents"
 		}
 		set = append(set, phrase{Text: visible(v), Href: with(q, "/findings", name, "")})
 	}

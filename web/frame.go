@@ -103,9 +103,9 @@ func (s *Server) openFindings(ctx context.Context) (count int, bad bool) {
 		return 0, false // the page itself, or the evidence line, says that the store is away
 	}
 	for _, n := range counts {
-		if n.State == finding.Open {
+		if n.State == finding.Open && !n.Folded {
 			count += n.Count
-			bad = bad || (n.Rule == ruleRepeated && n.Severity == finding.Critical)
+			bad = bad || toneOf(n.Rule, n.Severity, n.State) == "bad"
 		}
 	}
 	return count, bad

@@ -137,7 +137,7 @@ func (s *Server) nowFacts(ctx context.Context, name string) (facts, error) {
 	group.Go(func() (err error) { f.changes, err = s.store.Changes(ctx, mostChanges); return err })
 	group.Go(func() (err error) {
 		live := []finding.State{finding.Open, finding.Acknowledged}
-		f.open, err = s.store.Findings(ctx, view.FindingFilter{States: live, Silenced: new(false), Order: view.BySeverity, Limit: mostOnNow})
+		f.open, err = s.store.Findings(ctx, view.FindingFilter{States: live, Silenced: new(false), Fold: true, Order: view.BySeverity, Limit: mostOnNow})
 		return err
 	})
 	return f, group.Wait()
@@ -163,10 +163,13 @@ func (s *Server) nowSentence(f facts) []phrase {
 			Href: findingsHref("rule", ruleRepeated, "state", "any", "severity", "critical", "silenced", "any", "since", f.window.name)},
 			phrase{Text: " in " + f.window.words + ": " + topTasks(byTask, 2) + "."})
 	}
-	open, oldest := 0, time.Time{}
+	open, incidents, oldest := 0, 0, time.Time{}
 	for _, c := range f.counts {
-		if c.State == finding.Open {
+		if c.State == finding.Open && !c.Folded {
 			open += c.Count
+			if c.Rule == ruleIncident {
+				incidents += c.Count
+			}
 			if oldest.IsZero() || c.Oldest.Before(oldest) {
 				oldest = c.Oldest
 			}
@@ -175,8 +178,11 @@ func (s *Server) nowSentence(f facts) []phrase {
 	if open == 0 {
 		out = append(out, phrase{Text: " No open findings."})
 	} else {
-		out = append(out, phrase{Text: " "}, phrase{Text: plural(open, "open finding"), Href: findingsHref("state", "open")},
-			phrase{Text: ", the oldest " + s.when(oldest).Ago + "."})
+		out = append(out, phrase{Text: " "}, phrase{Text: plural(open, "open finding"), Href: findingsHref("state", "open")})
+		if incidents > 0 {
+			out = append(out, phrase{Text: ", "}, phrase{Text: plural(incidents, "of them an incident", "of them incidents"), Href: findingsHref("rule", ruleIncident, "state", "open")})
+		}
+		out = append(out, phrase{Text: ", the oldest " + s.when(oldest).Ago + "."})
 	}
 	if f.silenced > 0 {
 		out = append(out, phrase{Text: " "}, phrase{Text: number(f.silenced) + " silenced", Href: findingsHref("silenced", "yes")}, phrase{Text: "."})

@@ -181,6 +181,18 @@ func (s *scene) guarded() {
 	s.run(50*time.Minute-30*time.Second, time.Second, e, f)
 }
 
+// cohort is thirty tasks that a broker delivers again after its restart, while the worker that fetched them is at work on them.
+func (s *scene) cohort() {
+	for i := range 30 {
+		e := event.Event{Task: "invoice.send", TaskID: fmt.Sprintf("invoice-%d", i), BusinessKey: fmt.Sprintf("invoice:%d", i), Queue: "mail", Worker: "w5@shop-5"}
+		before := 6*time.Minute - time.Duration(i)*20*time.Millisecond
+		f := event.Effect{Name: "email.send"}
+		s.run(before, 70*time.Second, e, f)
+		e.Worker, e.Redelivered = "w6@shop-6", new(true)
+		s.run(before-50*time.Second, 4*time.Second, e, f)
+	}
+}
+
 // lockStep is many ids that retry together every three minutes.
 func (s *scene) lockStep() {
 	for i := range 60 {

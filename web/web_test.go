@@ -489,12 +489,13 @@ func TestFilters(t *testing.T) {
 	store := full()
 	server := newServer(t, store)
 	for query, want := range map[string]view.FindingFilter{
-		"":                           {States: []finding.State{"open", "acknowledged"}, Silenced: new(false), Limit: 50},
-		"state=any":                  {Silenced: new(false), Limit: 50},
-		"state=resolved&sort=recent": {States: []finding.State{"resolved"}, Order: view.ByRecent, Silenced: new(false), Limit: 50},
-		"namespace=":                 {States: []finding.State{"open", "acknowledged"}, Namespace: new(""), Silenced: new(false), Limit: 50},
-		"since=24h&q=+a+":            {States: []finding.State{"open", "acknowledged"}, Since: noon.Add(-24 * time.Hour), Text: "a", Silenced: new(false), Limit: 50},
-		"since=2026-11-01T00:00:00Z&cause=worker_lost": {States: []finding.State{"open", "acknowledged"}, Since: noon.Add(-36 * time.Hour), Cause: "worker_lost", Silenced: new(false), Limit: 50},
+		"":                           {States: []finding.State{"open", "acknowledged"}, Silenced: new(false), Fold: true, Limit: 50},
+		"state=any&members=yes":      {Silenced: new(false), Limit: 50},
+		"state=any&incident=a1":      {Silenced: new(false), Incident: "a1", Fold: true, Limit: 50},
+		"state=resolved&sort=recent": {States: []finding.State{"resolved"}, Order: view.ByRecent, Silenced: new(false), Fold: true, Limit: 50},
+		"namespace=":                 {States: []finding.State{"open", "acknowledged"}, Namespace: new(""), Silenced: new(false), Fold: true, Limit: 50},
+		"since=24h&q=+a+":            {States: []finding.State{"open", "acknowledged"}, Since: noon.Add(-24 * time.Hour), Text: "a", Silenced: new(false), Fold: true, Limit: 50},
+		"since=2026-11-01T00:00:00Z&cause=worker_lost": {States: []finding.State{"open", "acknowledged"}, Since: noon.Add(-36 * time.Hour), Cause: "worker_lost", Silenced: new(false), Fold: true, Limit: 50},
 	} {
 		if a := call(t, server, "GET", "/findings?"+query, ""); a.StatusCode != 200 {
 			t.Errorf("%q: %d", query, a.StatusCode)
@@ -506,7 +507,7 @@ func TestFilters(t *testing.T) {
 }
 
 func TestNoFormForgetsAFilter(t *testing.T) {
-	body := call(t, newServer(t, full()), "GET", "/findings?since=24h&business_key=receipt:9&rule=unseen_rule&namespace=eu", "").body
+	body := call(t, newServer(t, full()), "GET", "/findings?since=24h&business_key=receipt:9&rule=unseen_rule&namespace=eu&incident=a1&members=yes", "").body
 	values := map[string]string{}
 	for n := range nodes(t, body) {
 		if n.Data == "input" && attribute(n, "type") == "hidden" && attribute(n.Parent, "class") == "filters" {
@@ -516,7 +517,7 @@ func TestNoFormForgetsAFilter(t *testing.T) {
 			values[attribute(n.Parent, "name")] = attribute(n, "value")
 		}
 	}
-	want := map[string]string{"since": "24h", "business_key": "receipt:9", "rule": "unseen_rule", "namespace": "eu"}
+	want := map[string]string{"since": "24h", "business_key": "receipt:9", "rule": "unseen_rule", "namespace": "eu", "incident": "a1", "members": "yes"}
 	if diff := cmp.Diff(want, values); diff != "" {
 		t.Error(diff)
 	}

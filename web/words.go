@@ -9,6 +9,7 @@ import (
 
 // The rules that pages have words of their own for. A rule without any is shown under its name.
 const (
+	ruleIncident = "incident"
 	ruleRepeated = "repeated_effect"
 	ruleStorm    = "retry_storm"
 	ruleStuck    = "stuck_pending"
@@ -16,7 +17,7 @@ const (
 
 // ruleWord is the word that stands beside a rule's colour, so that nothing depends on colour.
 var ruleWord = map[string]string{
-	ruleRepeated: "twice", ruleStorm: "storm", ruleStuck: "stuck", "concurrent_runs": "overlap",
+	ruleIncident: "incident", ruleRepeated: "twice", ruleStorm: "storm", ruleStuck: "stuck", "concurrent_runs": "overlap",
 	"redelivery_loop": "loop", "swallowed_work": "swallowed", "key_drift": "drift", "permanent_error_retried": "futile",
 	"deadline_missed": "late", "partial_effects": "partial", "terminal_conflict": "conflict", "events_lost": "lost",
 }
@@ -24,7 +25,7 @@ var ruleWord = map[string]string{
 // ruleName is what a rule flags, in words.
 func ruleName(rule string) string {
 	names := map[string]string{
-		ruleRepeated: "effect repeated", ruleStorm: "retry storm", ruleStuck: "stuck", "concurrent_runs": "ran at the same time",
+		ruleIncident: "incident", ruleRepeated: "effect repeated", ruleStorm: "retry storm", ruleStuck: "stuck", "concurrent_runs": "ran at the same time",
 		"redelivery_loop": "redelivered in a loop", "swallowed_work": "work swallowed", "key_drift": "key drifts",
 		"permanent_error_retried": "permanent error retried", "deadline_missed": "deadline missed",
 		"partial_effects": "effects half done", "terminal_conflict": "contradicting ends", "events_lost": "events lost",
@@ -67,15 +68,19 @@ func glyphOf(f finding.Finding) glyph {
 	if f.Rule == ruleRepeated && f.Effects > 1 {
 		g.Text = fmt.Sprintf("×%d", f.Effects)
 	}
+	if n := keyCount(f); f.Rule == ruleIncident && n > 0 {
+		g.Text = plural(n, "key")
+	}
 	return g
 }
 
-// toneOf keeps red for one thing: an effect beyond the first that nothing guarded. What is over, or only informs, is grey.
+// toneOf keeps red for one thing: an effect beyond the first that nothing guarded, be it told as an incident. What is over, or only
+// informs, is grey.
 func toneOf(rule string, severity finding.Severity, state finding.State) string {
 	switch {
 	case state == finding.Resolved || severity == finding.Info:
 		return "quiet"
-	case rule == ruleRepeated && severity == finding.Critical:
+	case (rule == ruleRepeated || rule == ruleIncident) && severity == finding.Critical:
 		return "bad"
 	}
 	return "warn"

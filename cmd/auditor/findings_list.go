@@ -25,6 +25,7 @@ type findingsList struct {
 	Namespace *string `placeholder:"NAME" help:"Of this namespace only; the empty text is the default one."`
 	Assignee  string  `placeholder:"NAME" help:"That this person shall see to."`
 	Silenced  string  `default:"no" placeholder:"WHICH" help:"Whether a silence keeps them silent: no, yes or any (${default})."`
+	Incident  string  `placeholder:"ID" help:"That belong to this incident."`
 	Text      string  `placeholder:"TEXT" help:"With this in the title, key or cause."`
 	Since     string  `placeholder:"TIME" help:"Last seen then or later: RFC 3339, Unix seconds, or a length of time before now such as 24h."`
 	Sort      string  `default:"severity" placeholder:"ORDER" help:"severity, recent, oldest or effects (${default})."`
@@ -35,7 +36,7 @@ type findingsList struct {
 // filter reads what was asked for.
 func (l findingsList) filter() (view.FindingFilter, error) {
 	f := view.FindingFilter{Rule: l.Rule, Severity: finding.Severity(l.Severity), Cause: l.Cause, Namespace: l.Namespace, Task: l.Task,
-		BusinessKey: l.Key, Text: l.Text, Assignee: l.Assignee, Order: view.Order(l.Sort)}
+		BusinessKey: l.Key, Text: l.Text, Assignee: l.Assignee, Incident: l.Incident, Order: view.Order(l.Sort)}
 	var errs []error
 	must := func(ok bool, flag, allowed, got string) {
 		if !ok {

@@ -22,7 +22,7 @@ type Order string
 
 // The orders of a list of findings. Each is total: ties are broken by id.
 const (
-	BySeverity Order = "severity" // the gravest first, then the newest
+	BySeverity Order = "severity" // incidents that alarm first, then the gravest, then the newest
 	ByRecent   Order = "recent"   // last seen first
 	ByOldest   Order = "oldest"   // first seen first
 	ByEffects  Order = "effects"  // the most repeated first
@@ -45,6 +45,8 @@ type FindingFilter struct {
 	Assignee    string    // who shall see to it
 	Silenced    *bool     // whether a silence keeps it silent now; nil: all
 	Silence     string    // the id of one that does
+	Incident    string    // the id of the incident that they belong to
+	Fold        bool      // leave out the findings of an incident that is chosen itself
 	Order       Order     // empty: BySeverity
 	Limit       int       // how many at most; at least 1
 	Cursor      string    // NextCursor of the page before
@@ -55,6 +57,7 @@ type FindingPage struct {
 	Items      []finding.Finding
 	NextCursor string // empty on the last page
 	Total      int    // how many the filter chooses, all pages together
+	Folded     int    // how many it would choose besides, had it not left out the findings of incidents; 0 on an empty page
 }
 
 // FindingCount is how many findings a rule has of one severity and state.
@@ -63,6 +66,7 @@ type FindingCount struct {
 	Severity finding.Severity
 	State    finding.State
 	Silenced bool // whether a silence keeps them silent now
+	Folded   bool // whether an incident in the same state stands for them
 	Count    int
 	Oldest   time.Time // when the first of them was first seen
 }
