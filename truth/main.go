@@ -61,6 +61,9 @@ func command(ctx context.Context, args []string, w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("seed %d: %w", o.seed, err)
 	}
+	if err := r.printLine(w); err != nil {
+		return err
+	}
 	if !r.perfect() {
 		return errNotTrue
 	}
@@ -134,5 +137,6 @@ func measure(ctx context.Context, o options, w io.Writer) (r *report, err error)
 	r = newReport(o.seed, s, compare(&s.truth, all), len(all))
 	r.Seconds = time.Since(begun).Round(100 * time.Millisecond).Seconds()
 	r.events = a.events
-	return r, r.print(w)
+	r.print(w)
+	return r, nil
 }

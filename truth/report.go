@@ -68,8 +68,8 @@ func (r *report) perfect() bool { return r.Missed == 0 && r.False == 0 && r.Expe
 // examples is how many of each kind of fault are told.
 const examples = 3
 
-// print writes the table, the first faults of each kind, and one JSON object.
-func (r *report) print(w io.Writer) error {
+// print writes the table and the first faults of each kind.
+func (r *report) print(w io.Writer) {
 	fmt.Fprintf(w, "\n%-24s %-28s %8s %7s %7s %6s %9s %7s %7s %7s %12s %6s\n", "rule", "cause, kind or phase",
 		"expected", "found", "missed", "false", "precision", "recall", "hidden", "misled", "undecidable", "info")
 	line := func(rule, kind string, n tally) {
@@ -89,6 +89,10 @@ func (r *report) print(w io.Writer) error {
 were lost without a trace; %d troubles can't be decided, for the clocks differ by more than what separates the events, or for
 what would decide was never told. They count neither way.
 `, r.HiddenByLoss, r.HiddenAndFound, r.MisledByLoss, r.Undecidable)
+}
+
+// printLine writes the report as one JSON object, which must be the last line.
+func (r *report) printLine(w io.Writer) error {
 	text, err := json.Marshal(r)
 	if err == nil {
 		_, err = fmt.Fprintf(w, "\n%s\n", text)

@@ -36,9 +36,7 @@ func TestTruth(t *testing.T) {
 			r := newReport(seed, s, compare(&s.truth, all), len(all))
 			r.events = events.of
 			var said bytes.Buffer
-			if err := r.print(&said); err != nil {
-				t.Error(err)
-			}
+			r.print(&said)
 			if t.Log(said.String()); !r.perfect() {
 				t.Error("what was found is not what there was to be found")
 			}
