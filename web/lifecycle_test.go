@@ -51,7 +51,13 @@ func TestLifecycleInABrowser(t *testing.T) {
 	if _, err := s.store.Pages().EndSilence(t.Context(), over.ID, now, "eve", "done", ""); err != nil {
 		t.Fatal(err)
 	}
-	photograph(t, b, s, []picture{{"silences", "/silences"}, {"finding-silenced", "/findings/" + f.ID}, {"findings-silenced", "/findings?silenced=any"},
+	for _, c := range []view.ConfigChange{{Time: now.Add(-26 * time.Hour), Digest: "9b1d0c3f5f6a7e21", Program: "1.1.0"}, {Time: now.Add(-time.Hour), Digest: "3f0c1b6f3a1e9d0c",
+		Program: "1.2.0", Changed: "- rules.stuck_after: 15m\n+ rules.stuck_after: 1h\n+ tasks.mail.*.ignore_keys: [test:*]\n+ tasks.mail.*.retry_loop.retries: 30"}} {
+		if err := s.store.LogConfig(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	photograph(t, b, s, []picture{{"evidence-configuration", "/evidence"}, {"silences", "/silences"}, {"finding-silenced", "/findings/" + f.ID}, {"findings-silenced", "/findings?silenced=any"},
 		{"findings-without-silenced", "/findings"}, {"now-silenced", "/"}})
 	b.run(t, chromedp.Navigate(s.url+"/silences"), chromedp.Click(chromedp.CSS(".silences summary")), chromedp.Click(chromedp.CSS(".silences .move button")),
 		chromedp.WaitNotPresent(chromedp.CSS(".silences .move")), scripts(false))
