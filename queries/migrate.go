@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 )
@@ -104,7 +105,7 @@ func (s *Store) migrate(ctx context.Context, again bool) (applied []string, err 
 		if _, ok := done[m.name]; ok {
 			continue
 		}
-		if err := s.apply(ctx, m); err != nil {
+		if err := s.applyBesideOthers(ctx, m); err != nil {
 			return applied, err
 		}
 		applied = append(applied, m.name)
@@ -248,6 +249,24 @@ func compareMigrations(migrations []migration, done map[string]string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// applyBesideOthers applies a migration that another process may be applying at this moment: a view that this one asks for may
+// just have been dropped by the other, to be made anew.
+func (s *Store) applyBesideOthers(ctx context.Context, m migration) error {
+	const tries = 20
+	for n := 1; ; n++ {
+		err := s.apply(ctx, m)
+		var e *Error
+		if err == nil || n == tries || !errors.As(err, &e) || e.Code != codeUnknownTable {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(time.Duration(n) * 20 * time.Millisecond):
+		}
+	}
 }
 
 func (s *Store) apply(ctx context.Context, m migration) error {

@@ -53,7 +53,7 @@ func TestMigrationsMayRunTwice(t *testing.T) {
 
 func TestManyMigrateAtOnce(t *testing.T) {
 	s := emptyStore(t)
-	errs := make([]error, 4)
+	errs := make([]error, 8)
 	var wg sync.WaitGroup
 	for i := range errs {
 		wg.Go(func() { _, errs[i] = s.Migrate(t.Context()) })
