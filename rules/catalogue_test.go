@@ -76,6 +76,7 @@ func TestRedeliveryLoop(t *testing.T) {
 		{"five times, but not within an hour", loop(5, 1000, same, "rejected"), nil},
 		{"the attempt number grows", loop(20, 4, func(i int) int { return i }, "retried"), nil},
 		{"no attempt number is told, and each time it retried", loop(20, 4, func(int) int { return -1 }, "retried"), nil},
+		{"no attempt number is told, and each time it failed", loop(20, 4, func(int) int { return -1 }, "failed"), nil},
 		{"many revocations", "0 revoked a w=w1\n1 revoked a w=w2\n2 revoked a w=w3\n3 revoked a w=w4\n4 revoked a w=w5\n5 revoked a w=w6", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -176,6 +177,8 @@ func TestPartialEffects(t *testing.T) {
 		{"it failed half-way", reserved + "2 failed a w=w1@h r=0 err=X", 600, []string{"partial_effects warning [reserve] [charge mail]"}},
 		{"its worker was lost half-way, and nobody took it again", reserved + "2 worker_lost a w=w1@h r=0", 5000, []string{"partial_effects warning [reserve] [charge mail]"}},
 		{"lost, but it may still be taken again", reserved + "2 worker_lost a w=w1@h r=0", 600, nil},
+		{"it was revoked half-way", reserved + "2 revoked a w=w1@h r=0", 600, []string{"partial_effects warning [reserve] [charge mail]"}},
+		{"a copy was revoked before it began", reserved + "2 effect a w=w1@h r=0 name=charge\n3 received b w=w1@h r=0\n4 revoked b w=w1@h r=0", 600, nil},
 		{"it failed with all of them done", reserved + "2 effect a w=w1@h r=0 name=charge\n3 effect a w=w1@h r=0 name=mail\n4 failed a w=w1@h r=0 err=X", 600, nil},
 		{"it will be tried again", reserved + "2 retried a w=w1@h r=0 err=X in=60", 60, nil},
 		{"a later run completed it", reserved + "2 failed a w=w1@h r=0 err=X\n60 started b w=w1@h r=0\n61 succeeded b w=w1@h r=0", 600, nil},

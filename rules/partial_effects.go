@@ -18,7 +18,7 @@ func (j *judge) partialEffects() []finding.Finding {
 	byTask := map[string][]*history.Run{}
 	var tasks []string
 	for _, r := range j.history.Runs {
-		if r.Ran() && !r.StoodAside() {
+		if r.Ran() && !r.Skipped() {
 			if byTask[r.Task] == nil {
 				tasks = append(tasks, r.Task)
 			}

@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -26,13 +27,14 @@ func (j *judge) redeliveryLoops() []finding.Finding {
 		}
 		byAttempt := map[int][]*history.Run{}
 		for i, r := range runs {
-			retry := i > 0 && runs[i-1].End != nil && runs[i-1].End.Type == event.Retried && r.Retries == event.Unknown
+			retry := i > 0 && r.Retries == event.Unknown && triedAgain(runs[i-1].End)
 			if !retry && !(r.StoodAside() && r.End.Type == event.Revoked) {
 				byAttempt[r.Retries] = append(byAttempt[r.Retries], r)
 			}
 		}
 		var most, densest []*history.Run
-		for _, attempt := range byAttempt {
+		for _, number := range slices.Sorted(maps.Keys(byAttempt)) {
+			attempt := byAttempt[number]
 			if d := densestDeliveries(attempt, loop.Within); len(d) > len(densest) || len(d) == len(densest) && len(attempt) > len(most) {
 				most, densest = attempt, d
 			}
@@ -42,6 +44,11 @@ func (j *judge) redeliveryLoops() []finding.Finding {
 		}
 	}
 	return found
+}
+
+// triedAgain reports whether what follows this end may be an attempt of its own, where no attempt number is told.
+func triedAgain(end *event.Event) bool {
+	return end != nil && !lost(end) && (end.Type == event.Retried || end.Type == event.Failed)
 }
 
 // densestDeliveries gives the most deliveries that began within the window.

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -13,6 +14,7 @@ import (
 type conflict struct {
 	run           *history.Run
 	first, second *event.Event // success and failure, in order of time; or a failure and an effect after it
+	elsewhere     bool         // the failure was told by another worker
 }
 
 // terminalConflicts finds the runs that are said to have succeeded and to have failed. The second word may come from
@@ -29,7 +31,8 @@ func (j *judge) terminalConflicts() []finding.Finding {
 
 func (j *judge) conflict(runs []*history.Run) (conflict, bool) {
 	for _, r := range runs {
-		ends := append(slices.Clone(r.Conflicting), verdictsOn(r, runs)...)
+		others := verdictsOn(r, runs)
+		ends := append(slices.Clone(r.Conflicting), others...)
 		if r.End != nil {
 			ends = append(ends, r.End)
 		}
@@ -37,14 +40,14 @@ func (j *judge) conflict(runs []*history.Run) (conflict, bool) {
 		success := slices.IndexFunc(ends, func(e *event.Event) bool { return e.Type == event.Succeeded })
 		failure := slices.IndexFunc(ends, func(e *event.Event) bool { return e.Type == event.Failed })
 		if success >= 0 && failure >= 0 {
-			return conflict{r, ends[min(success, failure)], ends[max(success, failure)]}, true
+			return conflict{r, ends[min(success, failure)], ends[max(success, failure)], slices.Contains(others, ends[failure])}, true
 		}
 		if failure < 0 {
 			continue
 		}
 		for _, e := range r.Effects {
 			if e.Time.Sub(ends[failure].Time) > j.config.ClockSkew {
-				return conflict{r, ends[failure], e}, true
+				return conflict{r, ends[failure], e, slices.Contains(others, ends[failure])}, true
 			}
 		}
 	}
@@ -89,7 +92,11 @@ func (j *judge) terminalConflict(c conflict) finding.Finding {
 		Remedy: "Let one place decide how a run ended: write the end only if none is there yet (a conditional update), have the sweep that marks runs as abandoned look at the record's state in the same statement, " +
 			"and acknowledge before the time limit that the supervisor enforces.",
 	}
-	doubt{}.into(&f)
+	var d doubt
+	if c.elsewhere {
+		d.raise(likely, fmt.Sprintf("The failure was told by another worker (%s), without a beginning: it may be the end of a delivery of its own of which nothing else arrived.", cmp.Or(failureOf(c).Worker, "unnamed")))
+	}
+	d.into(&f)
 	f.Explanation = fmt.Sprintf("The run on %s said %s at %s", workerName(r), c.first.Type, clock(c.first.Time))
 	if c.second.Type == event.Effected {
 		f.Explanation += fmt.Sprintf(", and its effect %s came at %s, %s after it: whoever reads the failure tries again what was done.", c.second.Effect.Name, clock(c.second.Time), span(c.second.Time.Sub(c.first.Time)))
