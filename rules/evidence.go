@@ -46,6 +46,28 @@ func (e *Engine) judges(ctx context.Context, subjects []history.Subject, r reach
 	return judges, drift.elsewhere(subjects), nil
 }
 
+// lookFurther judges anew, by all that is kept, where a run stood aside for work of which nothing was read: it may have been done
+// long before.
+func (e *Engine) lookFurther(ctx context.Context, judges []*judge, r reach, at moment) ([]*judge, error) {
+	if r.since.IsZero() {
+		return judges, nil
+	}
+	var subjects []history.Subject
+	judges = slices.DeleteFunc(judges, func(j *judge) bool {
+		further := j.leftToTheUnseen()
+		if further {
+			subjects = append(subjects, j.history.Subject)
+		}
+		return further
+	})
+	if len(subjects) == 0 {
+		return judges, nil
+	}
+	r.since = time.Time{}
+	anew, _, err := e.judges(ctx, subjects, r, at)
+	return append(judges, anew...), err
+}
+
 // inform tells judges what is known of the workers and emitters of their histories, and of their tasks.
 func (e *Engine) inform(ctx context.Context, judges []*judge, at moment) error {
 	if err := e.hear(ctx, judges, at); err != nil {

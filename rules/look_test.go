@@ -224,3 +224,25 @@ func TestStuckWhileLessIsKnown(t *testing.T) {
 		t.Errorf("it went on: %+v", f)
 	}
 }
+
+// Copies of work that was done before the rules look back to are skipped rightly, however often.
+func TestCopiesOfWorkDoneLongAgo(t *testing.T) {
+	b := newBench(t, DefaultConfig())
+	arrive := func(text string, args ...any) {
+		events := historytest.Events(t, fmt.Sprintf(text, args...))
+		for i := range events {
+			events[i].KafkaTime = events[i].Time
+		}
+		b.add(events...)
+	}
+	arrive("0 started a w=w1 r=0\n1 succeeded a w=w1 r=0")
+	for day := 10.0; day < 12; day++ {
+		at := day * 86400
+		arrive("%f started b%g w=w1 r=0\n%f skipped b%g w=w1 r=0 reason=already_processed", at, day, at+1, day)
+		for _, later := range []float64{2, 1200} {
+			if f := b.look(historytest.At(at + later)); f.ID != "" {
+				t.Fatalf("on day %g, %g s later: %s (%s)", day, later, f.Title, f.State)
+			}
+		}
+	}
+}

@@ -335,6 +335,9 @@ func (e *Engine) judgeChunk(ctx context.Context, subjects []history.Subject, r r
 		}
 		judges = append(judges, more...)
 	}
+	if judges, err = e.lookFurther(ctx, judges, r, at); err != nil {
+		return judgement{}, err
+	}
 	came := judgement{ended: r.ended, since: r.since, now: at.now}
 	for _, j := range judges {
 		if s := j.history.Subject; j.cut {

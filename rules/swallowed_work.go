@@ -42,6 +42,7 @@ func (j *judge) swallowedWork() (found []finding.Finding, waits map[string]aside
 			switch {
 			case !a.done.IsZero() && !a.done.After(a.due):
 			case !a.done.IsZero() && !a.dead: // it took long, but nothing shows that it was blocked wrongly
+			case a.holder == nil && j.cut: // the work may have been done before what was read
 			case a.due.After(j.asOf) && !(a.dead && a.holder.TaskID != r.TaskID && a.run.End.Skip != nil && a.run.End.Skip.Holder != ""):
 				waits[r.TaskID] = a
 			default:
@@ -83,14 +84,36 @@ func (j *judge) aside(r *history.Run, runs []*history.Run) aside {
 	return a
 }
 
-// holderOf gives the run that r stood aside for: the last of the task id that r names or, where it names none that is
-// known, the last other run of the task that had begun by then and did not stand aside itself.
+// leftToTheUnseen reports whether a run stood aside for work of which nothing is known: it may have been done before what was
+// read.
+func (j *judge) leftToTheUnseen() bool {
+	return slices.ContainsFunc(j.history.Runs, func(r *history.Run) bool {
+		return r.Skipped() && !slices.ContainsFunc(j.history.Runs, func(other *history.Run) bool {
+			return other.Task == r.Task && (held(other) || !doneAt(other).IsZero())
+		})
+	})
+}
+
+// holderOf gives the run that r stood aside for: the last of the task id that r names; where it names none that is known and says
+// that the work was done, the last that did it within the look-back; or else the last other run of the task that had begun by then
+// and did not stand aside itself.
 func (j *judge) holderOf(r *history.Run, runs []*history.Run) *history.Run {
-	named := ""
+	named, reason := "", ""
 	if r.End.Skip != nil {
-		named = r.End.Skip.Holder
+		named, reason = r.End.Skip.Holder, r.End.Skip.Reason
 	}
 	var holder *history.Run
+	if reason == "already_processed" && named == "" {
+		for _, other := range runs {
+			ago := r.End.Time.Sub(doneAt(other))
+			if other != r && ago > -j.config.ClockSkew && ago < j.config.lookBack(r.Task) {
+				holder = other
+			}
+		}
+		if holder != nil {
+			return holder
+		}
+	}
 	for _, wanted := range []string{named, ""} {
 		for _, other := range runs {
 			if other != r && held(other) && other.Begin().Before(r.End.Time.Add(j.config.ClockSkew)) && (wanted == "" || other.TaskID == wanted) {
@@ -205,7 +228,8 @@ func (j *judge) swallowed(task string, all []aside) finding.Finding {
 		j.doubtEnd(&d, h)
 	} else {
 		text += "no run that could have done the work is known. "
-		d.raise(likely, "The run that they left the work to was not seen.")
+		f.Severity = finding.Info
+		d.raise(unsure, "The run that they left the work to was not seen: it may have done the work before the first event that is kept.")
 	}
 	f.Title = fmt.Sprintf("%s for %s was skipped as done and never succeeded", nameOf(task), s)
 	f.Remedy = "Write the dedup record in the same transaction as the work, or as pending first and done after it, and release it when the run fails; give a lock an owner and a time to live a little above the longest run, " +
