@@ -3,6 +3,7 @@ package rules
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -11,39 +12,40 @@ import (
 )
 
 // judges rebuilds the histories of subjects and gathers what is known besides: whatever a judge needs is read here, so that
-// to judge is pure. Besides them it gives the subjects under which some of their tasks have to be judged as well.
-func (e *Engine) judges(ctx context.Context, subjects []history.Subject, r reach, at moment) (judges []*judge, also []history.Subject, err error) {
+// to judge is pure. Besides them it gives which of their tasks stand under several subjects.
+func (e *Engine) judges(ctx context.Context, subjects []history.Subject, r reach, at moment) ([]*judge, drift, error) {
 	events, err := e.store.Histories(ctx, subjects, history.Extent{Since: r.since, Limit: e.config.MaxKeyEvent, Tasks: r.first})
 	if err != nil {
-		return nil, nil, fmt.Errorf("read histories: %w", err)
+		return nil, drift{}, fmt.Errorf("read histories: %w", err)
 	}
 	cut := map[history.Subject]bool{}
 	for _, s := range subjects {
 		cut[s] = len(events[s]) >= e.config.MaxKeyEvent
 	}
-	drift, err := e.drift(ctx, subjects, events)
+	d, err := e.drift(ctx, r.drift, subjects, events)
 	if err != nil {
-		return nil, nil, err
+		return nil, drift{}, err
 	}
-	if err := e.bringTogether(ctx, drift, events, r.since); err != nil {
-		return nil, nil, err
+	if err := e.bringTogether(ctx, d, subjects, events, r.since); err != nil {
+		return nil, drift{}, err
 	}
 	p99, err := e.runTimes(ctx, at)
 	if err != nil {
-		return nil, nil, err
+		return nil, drift{}, err
 	}
+	var judges []*judge
 	for _, s := range subjects {
-		past := drift.of(s, events[s])
+		past := d.of(s, events[s])
 		if at.past {
 			past = before(past, at.now)
 		}
-		j := &judge{config: &e.config, history: history.Build(s, past), asOf: at.known, grace: at.grace(), cut: cut[s], p99: p99, drifted: drift.under(s)}
+		j := &judge{config: &e.config, history: history.Build(s, past), asOf: at.known, grace: at.grace(), cut: cut[s], p99: p99, drifted: d.under(s)}
 		judges = append(judges, j)
 	}
 	if err := e.inform(ctx, judges, at); err != nil {
-		return nil, nil, err
+		return nil, drift{}, err
 	}
-	return judges, drift.elsewhere(subjects), nil
+	return judges, d, nil
 }
 
 // lookFurther judges anew, by all that is kept, where a run stood aside for work of which nothing was read: it may have been done
@@ -203,8 +205,8 @@ type drift struct {
 	keys map[history.TaskID][]string
 }
 
-// drift finds the task ids among events of subjects with a business key that stand under several of them.
-func (e *Engine) drift(ctx context.Context, subjects []history.Subject, events map[history.Subject][]event.Event) (drift, error) {
+// drift adds to what is known of it the task ids among events of subjects with a business key that stand under several of them.
+func (e *Engine) drift(ctx context.Context, known drift, subjects []history.Subject, events map[history.Subject][]event.Event) (drift, error) {
 	var ids []history.TaskID
 	seen := map[history.TaskID]bool{}
 	for _, s := range subjects {
@@ -217,33 +219,41 @@ func (e *Engine) drift(ctx context.Context, subjects []history.Subject, events m
 		}
 	}
 	if len(ids) == 0 {
-		return drift{}, nil
+		return known, nil
 	}
 	keys, err := e.store.Drifted(ctx, ids)
 	if err != nil {
 		return drift{}, fmt.Errorf("find the keys of tasks: %w", err)
 	}
+	maps.Copy(keys, known.keys)
 	return drift{keys}, nil
 }
 
 // bringTogether adds to the events of each subject those of its task ids that stand under further keys.
-func (e *Engine) bringTogether(ctx context.Context, d drift, events map[history.Subject][]event.Event, since time.Time) error {
-	for id, keys := range d.keys {
-		home := history.Subject{Namespace: id.Namespace, BusinessKey: keys[0]}
-		if _, judged := events[home]; !judged {
-			continue
+func (e *Engine) bringTogether(ctx context.Context, d drift, subjects []history.Subject, events map[history.Subject][]event.Event, since time.Time) error {
+	homes := map[history.TaskID]history.Subject{}
+	for id := range d.keys {
+		if home := d.home(id); slices.Contains(subjects, home) {
+			homes[id] = home
 		}
-		var others []history.Subject
-		for _, key := range keys[1:] {
-			others = append(others, history.Subject{Namespace: id.Namespace, BusinessKey: key})
+	}
+	for some := range slices.Chunk(slices.Collect(maps.Keys(homes)), driftAtOnce) {
+		others, ids := map[history.Subject]bool{}, []string{}
+		for _, id := range some {
+			ids = append(ids, id.ID)
+			for _, key := range d.keys[id] {
+				others[history.Subject{Namespace: id.Namespace, BusinessKey: key}] = true
+			}
 		}
-		found, err := e.store.Histories(ctx, others, history.Extent{Since: since, Limit: maxDriftEvents, Tasks: []string{id.ID}})
+		found, err := e.store.Histories(ctx, slices.Collect(maps.Keys(others)), history.Extent{Since: since, Limit: maxDriftEvents, Tasks: ids})
 		if err != nil {
-			return fmt.Errorf("read the events of a task under its other keys: %w", err)
+			return fmt.Errorf("read the events of tasks under their other keys: %w", err)
 		}
-		for _, s := range others {
-			for _, ev := range found[s] {
-				if ev.TaskID == id.ID && ev.BusinessKey != "" {
+		for s, all := range found {
+			for _, ev := range all {
+				id := history.TaskID{Namespace: s.Namespace, ID: ev.TaskID}
+				home := homes[id]
+				if slices.Contains(some, id) && s != home && ev.BusinessKey != "" && len(events[home]) < 2*e.config.MaxKeyEvent {
 					events[home] = append(events[home], ev)
 				}
 			}
@@ -252,8 +262,15 @@ func (e *Engine) bringTogether(ctx context.Context, d drift, events map[history.
 	return nil
 }
 
-// maxDriftEvents is how many events of a task id are read under each of its further keys.
-const maxDriftEvents = 200
+const (
+	driftAtOnce    = 20  // task ids whose events under further keys are read at once
+	maxDriftEvents = 200 // events that are read of each further key
+)
+
+// home is the subject under which a task id is judged.
+func (d drift) home(id history.TaskID) history.Subject {
+	return history.Subject{Namespace: id.Namespace, BusinessKey: d.keys[id][0]}
+}
 
 // of gives those of a subject's events that are judged under it.
 func (d drift) of(s history.Subject, events []event.Event) []event.Event {
@@ -279,14 +296,13 @@ func (d drift) under(s history.Subject) map[string][]string {
 
 // elsewhere gives the subjects besides those under which task ids are judged.
 func (d drift) elsewhere(subjects []history.Subject) []history.Subject {
-	var also []history.Subject
-	for id, keys := range d.keys {
-		home := history.Subject{Namespace: id.Namespace, BusinessKey: keys[0]}
-		if !slices.Contains(subjects, home) && !slices.Contains(also, home) {
-			also = append(also, home)
+	also := map[history.Subject]bool{}
+	for id := range d.keys {
+		if home := d.home(id); !slices.Contains(subjects, home) {
+			also[home] = true
 		}
 	}
-	return also
+	return slices.Collect(maps.Keys(also))
 }
 
 // learned is what was measured of the tasks: it changes slowly, and is measured again now and then.

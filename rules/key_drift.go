@@ -26,7 +26,9 @@ func (j *judge) keyDrifts() []finding.Finding {
 	}
 	for _, id := range j.history.TaskIDs() {
 		if keys := j.drifted[id]; len(keys) > 1 {
-			found = append(found, j.businessKeyDrift(id, keys))
+			if f, ok := j.businessKeyDrift(id, keys); ok {
+				found = append(found, f)
+			}
 		}
 	}
 	return found
@@ -76,8 +78,8 @@ func (j *judge) effectDrift(id string) (finding.Finding, bool) {
 }
 
 // businessKeyDrift tells of a task id whose events carry several business keys. They are judged together, under the first
-// of the keys in the order of the alphabet.
-func (j *judge) businessKeyDrift(id string, keys []string) finding.Finding {
+// of the keys in the order of the alphabet. Where the events under the others are not there, or not yet, it tells nothing.
+func (j *judge) businessKeyDrift(id string, keys []string) (finding.Finding, bool) {
 	var first, other *event.Event
 	for _, e := range j.history.EventsOf(id) {
 		switch {
@@ -89,13 +91,13 @@ func (j *judge) businessKeyDrift(id string, keys []string) finding.Finding {
 		}
 	}
 	if other == nil {
-		other = first // the events under the other keys are kept no longer, or are too many to be read
+		return finding.Finding{}, false
 	}
 	f := j.drift(id, kindBusinessKey, first, other, keys)
 	f.Title = fmt.Sprintf("one task id of %s stands under %d business keys", nameOf(f.Task), len(keys))
 	f.Explanation = sameDay(fmt.Sprintf("Events of the task id %s carry %d different business keys: %s at %s, %s at %s. Copies of the work can't be recognised by such a key; the auditor judges them together, by the task id.",
 		id, len(keys), first.BusinessKey, clock(first.Time), other.BusinessKey, clock(other.Time)))
-	return f
+	return f, true
 }
 
 func (j *judge) drift(id, kind string, first, last *event.Event, keys []string) finding.Finding {
@@ -107,12 +109,12 @@ func (j *judge) drift(id, kind string, first, last *event.Event, keys []string) 
 			break
 		}
 	}
-	about := id
+	about := kind + "\x00" + id // under whichever of its keys the task id is judged
 	if kind == kindIdempotencyKey {
-		about += "\x00" + first.Effect.Name
+		about = s.String() + "\x00" + about + "\x00" + first.Effect.Name
 	}
 	f := finding.Finding{
-		ID:          finding.ID(KeyDrift, s.Namespace, task, s.String()+"\x00"+kind+"\x00"+about),
+		ID:          finding.ID(KeyDrift, s.Namespace, task, about),
 		Rule:        KeyDrift,
 		Severity:    finding.Warning,
 		Namespace:   s.Namespace,
@@ -122,12 +124,9 @@ func (j *judge) drift(id, kind string, first, last *event.Event, keys []string) 
 		FirstSeen:   first.Time,
 		LastSeen:    last.Time,
 		Fields:      map[string]any{"kind": kind, "keys": keys[:min(len(keys), 100)], "key_count": len(keys)},
-		Evidence:    []finding.Evidence{quote(first, "one key")},
+		Evidence:    []finding.Evidence{quote(first, "one key"), quote(last, "another")},
 		Remedy: "Build the key from the arguments that say what the work is about (an order's number), never from the time, a random number or the attempt; " +
 			"set it where the task is published, so that every attempt carries the same.",
-	}
-	if last != first {
-		f.Evidence = append(f.Evidence, quote(last, "another"))
 	}
 	doubt{}.into(&f)
 	return f

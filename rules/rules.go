@@ -301,13 +301,18 @@ func (e *Engine) partition(ctx context.Context, of event.PartitionID, from, end 
 type reach struct {
 	since time.Time         // what reached Kafka before is not read
 	first []string          // task ids whose events are read whatever else there is of their subject
-	ended []history.Pending // tasks that were noted to have no end, and have one now
+	ended []history.Pending // tasks that were noted to have no end and have one now, or that are judged elsewhere
+	drift drift             // what is known of task ids that stand under several keys
 }
 
 // told is what a judgement tells of the tasks of its subjects.
 type told struct {
 	tasks []history.Pending // how each stands, as far as it was read
 	cut   []history.Subject // subjects of which not all was read
+}
+
+func (t *told) add(more told) {
+	t.tasks, t.cut = append(t.tasks, more.tasks...), append(t.cut, more.cut...)
 }
 
 // judgeAll reads the histories of subjects, as far as the reach goes, and stores what they come to.
@@ -318,25 +323,41 @@ func (e *Engine) judgeAll(ctx context.Context, subjects []history.Subject, r rea
 		if err != nil {
 			return told{}, err
 		}
-		all.tasks, all.cut = append(all.tasks, came.tasks...), append(all.cut, came.cut...)
+		all.add(came)
 	}
 	return all, nil
 }
 
-func (e *Engine) judgeChunk(ctx context.Context, subjects []history.Subject, r reach, at moment) (judgement, error) {
-	judges, also, err := e.judges(ctx, subjects, r, at)
+// judgeChunk does so for as many as are read at once, after the subjects under which some of their tasks are judged.
+func (e *Engine) judgeChunk(ctx context.Context, subjects []history.Subject, r reach, at moment) (told, error) {
+	judges, drift, err := e.judges(ctx, subjects, r, at)
 	if err != nil {
-		return judgement{}, err
+		return told{}, err
 	}
-	if len(also) > 0 {
-		more, _, err := e.judges(ctx, also, r, at)
+	r.drift = drift
+	var elsewhere told
+	for some := range slices.Chunk(drift.elsewhere(subjects), chunk) {
+		more, _, err := e.judges(ctx, some, r, at)
 		if err != nil {
-			return judgement{}, err
+			return told{}, err
 		}
-		judges = append(judges, more...)
+		came, err := e.conclude(ctx, more, r, at)
+		if err != nil {
+			return told{}, err
+		}
+		elsewhere.add(came)
 	}
-	if judges, err = e.lookFurther(ctx, judges, r, at); err != nil {
-		return judgement{}, err
+	r.ended = slices.Concat(r.ended, elsewhere.tasks)
+	came, err := e.conclude(ctx, judges, r, at)
+	came.add(elsewhere)
+	return came, err
+}
+
+// conclude stores what judges come to.
+func (e *Engine) conclude(ctx context.Context, judges []*judge, r reach, at moment) (told, error) {
+	judges, err := e.lookFurther(ctx, judges, r, at)
+	if err != nil {
+		return told{}, err
 	}
 	came := judgement{ended: r.ended, since: r.since, now: at.now}
 	for _, j := range judges {
@@ -350,12 +371,12 @@ func (e *Engine) judgeChunk(ctx context.Context, subjects []history.Subject, r r
 		came.found, came.tasks = append(came.found, v.findings...), append(came.tasks, v.tasks...)
 	}
 	if err := e.settle(ctx, came); err != nil {
-		return judgement{}, err
+		return told{}, err
 	}
 	if err := e.store.SavePending(ctx, came.tasks); err != nil {
-		return judgement{}, fmt.Errorf("store the tasks without an end: %w", err)
+		return told{}, fmt.Errorf("store the tasks without an end: %w", err)
 	}
-	return came, nil
+	return told{came.tasks, came.cut}, nil
 }
 
 // since is the arrival time from which on the past of keys is read whose oldest change arrived then: the look-back for the
