@@ -29,10 +29,18 @@ type judgement struct {
 	now    time.Time
 }
 
+// ofHistories are the rules whose findings a judgement of histories can end. What users' rules find of the same subjects, or the
+// rules about populations of a single task, is not for it to say.
+var ofHistories = []string{RepeatedEffect, ConcurrentRuns, RetryStorm, RedeliveryLoop, StuckPending, SwallowedWork, KeyDrift, DeadlineMissed,
+	PartialEffects, TerminalConflict}
+
 // over reports whether f, which was not found now, holds no longer. A stuck task must have gone on or ended: that it is not
 // due may only mean that less is known than when it was found, as after a start with a backlog.
 func (j *judgement) over(f finding.Finding) bool {
-	if f.Rule != StuckPending {
+	switch {
+	case !slices.Contains(ofHistories, f.Rule):
+		return false
+	case f.Rule != StuckPending:
 		return j.sawAll(f)
 	}
 	moved := func(t history.Pending) bool {
