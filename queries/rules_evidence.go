@@ -36,32 +36,38 @@ func (s *Store) Drifted(ctx context.Context, tasks []history.TaskID) (map[histor
 	return drifted, nil
 }
 
+// maxGapBlocks is how many stretches of an emitter's numbers with gaps are told: one that does not count its events one by one has
+// nothing but gaps.
+const maxGapBlocks = 1000
+
 // Gaps gives what is missing of the numbers that the emitters have given to the events that reached Kafka from a time on, by
-// emitter and number.
+// emitter and number: of each emitter the newest, where there is very much.
 func (s *Store) Gaps(ctx context.Context, namespace string, emitters []string, since time.Time) ([]history.Gap, error) {
 	type row struct {
-		Emitter string    `ch:"emitter"`
-		Low     int64     `ch:"low"`
-		High    int64     `ch:"high"`
-		Missing []int64   `ch:"missing"`
-		First   time.Time `ch:"first_heard"`
-		Last    time.Time `ch:"last_heard"`
+		Emitter     string    `ch:"emitter"`
+		Low         int64     `ch:"low"`
+		High        int64     `ch:"high"`
+		Missing     []int64   `ch:"missing"`
+		First       time.Time `ch:"first_heard"`
+		Last        time.Time `ch:"last_heard"`
+		Before      int64     `ch:"before"`
+		BeforeHeard time.Time `ch:"before_heard"`
 	}
 	var gaps []history.Gap
 	for _, some := range chunks(emitters) {
-		rows, err := selectAll[row](ctx, s, "rules/numbers", params{"namespace": namespace, "emitters": some, "since": since})
+		rows, err := selectAll[row](ctx, s, "rules/numbers", params{"namespace": namespace, "emitters": some, "since": since, "most": uint64(maxGapBlocks)})
 		if err != nil {
 			return nil, err
 		}
-		for i, r := range rows {
+		for _, r := range rows {
 			gap := history.Gap{Namespace: namespace, Emitter: r.Emitter}
 			about := func(n int64) time.Time { // when an emitter gave a number, taken that it gives them evenly
 				share := float64(n-r.Low) / float64(r.High-r.Low)
 				return known(r.First).Add(time.Duration(share * float64(r.Last.Sub(r.First))))
 			}
-			if i > 0 && rows[i-1].Emitter == r.Emitter && rows[i-1].High+1 < r.Low {
+			if r.Before+1 < r.Low {
 				between := gap
-				between.First, between.Last, between.After, between.Before = rows[i-1].High+1, r.Low-1, known(rows[i-1].Last), known(r.First)
+				between.First, between.Last, between.After, between.Before = r.Before+1, r.Low-1, known(r.BeforeHeard), known(r.First)
 				gaps = append(gaps, between)
 			}
 			for k, n := range r.Missing {

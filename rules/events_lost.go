@@ -1,8 +1,11 @@
 package rules
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"auditor/event/finding"
@@ -42,7 +45,36 @@ func (e *Engine) lostEvents(ctx context.Context, since time.Time, at moment) (fo
 		}
 	}
 	e.gapsSeen = seen
+	return e.newlyLost(ctx, found, gone, at)
+}
+
+// newlyLost leaves the findings as they are that say nothing new: when the numbers were missing is an estimate, which changes with
+// each event around them, and gaps that lie before the numbers that are read were not closed.
+func (e *Engine) newlyLost(ctx context.Context, found []finding.Finding, gone []string, at moment) ([]finding.Finding, []string, error) {
+	ids := slices.Clone(gone)
+	for _, f := range found {
+		ids = append(ids, f.ID)
+	}
+	known, err := e.store.Findings(ctx, ids)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read what is known of lost events: %w", err)
+	}
+	since := e.numbersSince(at)
+	found = slices.DeleteFunc(found, func(f finding.Finding) bool {
+		old, exists := known[f.ID]
+		return exists && agree(old, f, "last_missing") && (old.FirstSeen.Before(since) || agree(old, f, "lost", "first_missing"))
+	})
+	gone = slices.DeleteFunc(gone, func(id string) bool { return known[id].LastSeen.Before(since) })
 	return found, gone, nil
+}
+
+// agree reports whether findings say the same in some of their own fields.
+func agree(a, b finding.Finding, fields ...string) bool {
+	return !slices.ContainsFunc(fields, func(field string) bool {
+		x, _ := json.Marshal(a.Fields[field])
+		y, _ := json.Marshal(b.Fields[field])
+		return !bytes.Equal(x, y)
+	})
 }
 
 // lasting keeps the gaps that have been seen for so long that nothing that is still on its way can close them, and notes since
