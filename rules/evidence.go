@@ -78,17 +78,36 @@ func (e *Engine) inform(ctx context.Context, judges []*judge, at moment) error {
 	if err := e.count(ctx, judges, at); err != nil {
 		return err
 	}
+	if err := e.learnEffects(ctx, judges, at); err != nil {
+		return err
+	}
 	var err error
 	for _, j := range judges {
-		namespace := j.history.Subject.Namespace
 		if j.awaitsAnother() {
-			if j.gapsOfAll, err = e.namespaceGaps(ctx, namespace, at); err != nil {
+			if j.gapsOfAll, err = e.namespaceGaps(ctx, j.history.Subject.Namespace, at); err != nil {
 				return err
 			}
 		}
-		if tasks := partialSuspects(j.history); len(tasks) > 0 {
-			if j.usual, err = e.usualEffects(ctx, namespace, tasks, at); err != nil {
-				return err
+	}
+	return nil
+}
+
+// learnEffects tells judges which effects the tasks do that did some and did not succeed.
+func (e *Engine) learnEffects(ctx context.Context, judges []*judge, at moment) error {
+	tasks := map[string][]string{} // by namespace
+	for _, j := range judges {
+		of := j.history.Subject.Namespace
+		tasks[of] = append(tasks[of], partialSuspects(j.history)...)
+	}
+	for namespace, names := range tasks {
+		slices.Sort(names)
+		usual, err := e.usualEffects(ctx, namespace, slices.Compact(names), at)
+		if err != nil {
+			return err
+		}
+		for _, j := range judges {
+			if j.history.Subject.Namespace == namespace {
+				j.usual = usual
 			}
 		}
 	}
@@ -318,7 +337,10 @@ func newLearned() learned {
 	return learned{effects: map[[2]string][]string{}, asked: map[[2]string]time.Time{}, gaps: map[string]gapsAt{}}
 }
 
-const learnAgain = 10 * time.Minute // after which what was measured of a task is measured again
+const (
+	learnAgain  = 10 * time.Minute // after which what was measured of a task is measured again
+	mostLearned = 10_000           // tasks of which it is remembered: a name may be made anew for each job
+)
 
 // usualEffects gives the effects that tasks do: as they are configured or, where they are not, as they were learned.
 func (e *Engine) usualEffects(ctx context.Context, namespace string, tasks []string, at moment) (map[string][]string, error) {
@@ -338,6 +360,9 @@ func (e *Engine) usualEffects(ctx context.Context, namespace string, tasks []str
 	}
 	if len(ask) == 0 {
 		return usual, nil
+	}
+	if len(e.learned.asked) > mostLearned {
+		e.learned.effects, e.learned.asked = map[[2]string][]string{}, map[[2]string]time.Time{}
 	}
 	learned, err := e.store.UsualEffects(ctx, namespace, ask, e.learnedSince(at), at.limit(), e.config.Partial.Runs, e.config.Partial.Share)
 	if err != nil {
