@@ -94,7 +94,7 @@ WITH addMicroseconds(toDateTime64('%[1]s', 6, 'UTC'), number * 15000000) AS at
 SELECT substring(hex(sipHash128(number)), 1, 24), at, '', 'open', 'auditor', 'found' FROM numbers(%[2]d, %[3]d)
 UNION ALL
 SELECT substring(hex(sipHash128(number)), 1, 24), addSeconds(at, 600), 'open', 'resolved', 'someone', 'mended' FROM numbers(%[2]d, %[3]d) WHERE number %% 2 = 0`
-	fillPending = `INSERT INTO pending (business_key, pending_task_id, task, phase, since, due, open, version)
+	fillPending = `INSERT INTO waiting_tasks (business_key, pending_task_id, task, phase, since, due, open, version)
 WITH number AS t, addMicroseconds(toDateTime64('%[1]s', 6, 'UTC'), number * 6000) AS at
 SELECT concat('settle_order:', toString(100000000 + t)), toString(reinterpretAsUUID(sipHash128(t, 'task'))),
     concat('shop.settle_', leftPad(toString(t %% 20), 2, '0')), 'succeeded', at, addSeconds(at, 900), false, 1

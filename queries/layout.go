@@ -71,12 +71,14 @@ var shardedBy = map[string]string{
 	"retention_raised": firstShard,
 
 	"rule_cursors":     firstShard,
-	"pending":          firstShard,
+	"pending":          firstShard, // which waiting_tasks has taken the place of
+	"waiting_tasks":    firstShard,
 	"finding_versions": firstShard,
 	"finding_log":      firstShard,
 	"silence_log":      firstShard,
 	"config_log":       firstShard,
 	"rule_runs":        firstShard,
+	"finding_subjects": firstShard,
 }
 
 // windowSeconds is how long a Replicated table remembers a token. Servers since 26 forget after an hour by default, and an

@@ -40,7 +40,7 @@ func (s *Store) SavePending(ctx context.Context, tasks []history.Pending) error 
 		return nil
 	}
 	word := func(get func(*history.Pending) string) []string { return pluck(tasks, get) }
-	return s.insert(ctx, "pending", "", []values{
+	return s.insert(ctx, "waiting_tasks", "", []values{
 		{"namespace", word(func(p *history.Pending) string { return p.Namespace })},
 		{"business_key", word(func(p *history.Pending) string { return p.BusinessKey })},
 		{"task_id", word(func(p *history.Pending) string { return p.TaskID })},

@@ -1,12 +1,11 @@
 -- name: rules/changed
 -- The subjects that changed in a range of offsets and may be in trouble, or have a task without an end.
 -- params: topic String, partition Int32, from Int64, to Int64, since DateTime64(6, 'UTC'), until DateTime64(6, 'UTC'),
---    arrived DateTime64(6, 'UTC'), loop_retries UInt64, swallowed_after Int64, tasks Array(String), stuck_after Array(Float64), patterns Array(String),
---    pattern_after Array(Float64), keyless Bool
+--    arrived DateTime64(6, 'UTC'), loop_retries UInt64, swallowed_after Int64, tasks Array(String), stuck_after Array(Float64), stuck_after_rest Float64, keyless Bool
 -- returns: one row a subject that is suspect or has a task that is or was without an end, in no order; the arrays hold
 --    the latter
 -- cost: the changed keys' own past: a key look-up each, and as much again where there are events without a key (keyless)
--- example: {"topic": "task-events", "partition": 0, "from": 0, "to": 100, "since": "2026-11-01 00:00:00", "until": "2026-11-02 12:00:00", "arrived": "2026-11-02 12:00:00", "loop_retries": 10, "swallowed_after": 900000000, "tasks": ["report.build"], "stuck_after": [3600], "patterns": ["mail.%", "%"], "pattern_after": [60, 900], "keyless": true}
+-- example: {"topic": "task-events", "partition": 0, "from": 0, "to": 100, "since": "2026-11-01 00:00:00", "until": "2026-11-02 12:00:00", "arrived": "2026-11-02 12:00:00", "loop_retries": 10, "swallowed_after": 900000000, "tasks": ["report.build"], "stuck_after": [3600], "stuck_after_rest": 900, "keyless": true}
 WITH
     changed AS
     (
@@ -63,17 +62,15 @@ WITH
     ),
     noted AS
     (
-        SELECT namespace, business_key, task_id AS subject_task, pending_task_id
-        FROM pending FINAL
-        WHERE open AND (namespace, business_key, task_id) IN (SELECT namespace, business_key, subject_task FROM subjects)
+        SELECT key_hash, pending_task_id
+        FROM waiting_tasks
+        WHERE open AND key_hash IN (SELECT sipHash64(namespace, business_key, subject_task) FROM subjects)
     ),
     found AS
     (
-        SELECT namespace, business_key, if(business_key = '', task_ids[1], '') AS subject_task
-        FROM findings
-        WHERE state != 'resolved' AND (business_key != '' OR length(task_ids) = 1)
-        UNION ALL
-        SELECT * FROM drifting
+        SELECT key_hash
+        FROM finding_subjects
+        WHERE key_hash IN (SELECT sipHash64(namespace, business_key, subject_task) FROM subjects)
     ),
     by_task AS
     (
@@ -114,9 +111,8 @@ WITH
             max(eta) AS latest_eta,
             addMicroseconds(
                 if(phase = 'started', since, greatest(since, latest_eta, addSeconds(since, if(phase = 'retry', greatest(last.3, 0), 0)))),
-                toInt64(1e6 * transform(name, {tasks:Array(String)}, {stuck_after:Array(Float64)},
-                    arrayFirst((after, pattern) -> name LIKE pattern, {pattern_after:Array(Float64)}, {patterns:Array(String)})))) AS due,
-            open OR (namespace, business_key, subject_task, task_id) IN (SELECT namespace, business_key, subject_task, pending_task_id FROM noted) AS tells
+                toInt64(1e6 * transform(name, {tasks:Array(String)}, {stuck_after:Array(Float64)}, {stuck_after_rest:Float64}))) AS due,
+            open OR (sipHash64(namespace, business_key, subject_task), task_id) IN (SELECT key_hash, pending_task_id FROM noted) AS tells
         FROM past
         GROUP BY namespace, business_key, subject_task, task_id
     )
@@ -134,7 +130,8 @@ SELECT namespace, business_key, subject_task,
             OR max(ended_badly) OR max(open)))
         -- Effects, and an end that is no success.
         OR (max(did) AND max(ended_badly))
-        OR (namespace, business_key, subject_task) IN (SELECT namespace, business_key, subject_task FROM found)
+        OR (namespace, business_key, subject_task) IN (SELECT * FROM drifting)
+        OR sipHash64(namespace, business_key, subject_task) IN (SELECT key_hash FROM found)
     ) AS suspect,
     groupArrayIf(task_id, tells) AS pending_ids,
     groupArrayIf(toString(name), tells) AS pending_names,

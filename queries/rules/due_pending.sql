@@ -3,13 +3,14 @@
 -- known since for those that were noted without one.
 -- params: now DateTime64(6, 'UTC'), limit UInt32
 -- returns: one row a task, the longest due first
--- cost: the tasks that are open and those that ended within a day, and a key look-up for each that is due
+-- cost: the parts of the table with tasks that are open, and a key look-up for each that is due
 -- example: {"now": "2026-11-30 12:00:00", "limit": 100}
 WITH waiting AS
 (
     SELECT namespace, business_key, task_id, pending_task_id, task, phase, since, due
-    FROM pending FINAL
-    WHERE open AND due <= {now:DateTime64(6, 'UTC')}
+    FROM waiting_tasks FINAL
+    WHERE key_hash IN (SELECT key_hash FROM waiting_tasks WHERE open AND due <= {now:DateTime64(6, 'UTC')})
+        AND open AND due <= {now:DateTime64(6, 'UTC')}
     ORDER BY due, namespace, business_key, task_id, pending_task_id
     LIMIT {limit:UInt32}
 )

@@ -1,0 +1,52 @@
+-- What the rules ask at every look they find by the hash of a key, the same that events are sorted by.
+
+-- Which findings there are about a subject.
+CREATE TABLE IF NOT EXISTS finding_subjects
+(
+    key_hash UInt64,
+    id       String
+)
+ENGINE = ReplacingMergeTree
+ORDER BY (key_hash, id)
+SETTINGS index_granularity = 1024;
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS finding_subjects_view TO finding_subjects AS
+SELECT sipHash64(namespace, business_key, if(business_key = '', task_ids[1], '')) AS key_hash, id
+FROM finding_versions
+WHERE business_key != '' OR length(task_ids) = 1;
+
+INSERT INTO finding_subjects (key_hash, id)
+SELECT sipHash64(namespace, business_key, if(business_key = '', task_ids[1], '')) AS key_hash, id
+FROM finding_versions
+WHERE business_key != '' OR length(task_ids) = 1;
+
+-- Tasks whose last word is no end, and when that becomes too long. It takes the place of pending, which nothing writes any
+-- longer. A task that has ended gets a row with open = false. Such rows go after some hours, or the table would grow with
+-- every task there ever was; should one go before the row that it closes, then the rules look at that task once more, and
+-- close it again. The index passes over the granules where all have ended, which are nearly all.
+CREATE TABLE IF NOT EXISTS waiting_tasks
+(
+    key_hash        UInt64 MATERIALIZED sipHash64(namespace, business_key, task_id),
+    namespace       LowCardinality(String),
+    business_key    String CODEC(ZSTD(1)),
+    task_id         String CODEC(ZSTD(1)),
+    pending_task_id String CODEC(ZSTD(1)),
+    task            LowCardinality(String),
+    phase           LowCardinality(String),
+    since           DateTime64(6, 'UTC'),
+    due             DateTime64(6, 'UTC'),
+    open            Bool,
+    version         UInt64 DEFAULT toUnixTimestamp64Micro(now64(6)),
+    written         DateTime('UTC') DEFAULT now(),
+    INDEX open_range open TYPE minmax GRANULARITY 1
+)
+ENGINE = ReplacingMergeTree(version)
+PRIMARY KEY key_hash
+ORDER BY (key_hash, namespace, business_key, task_id, pending_task_id)
+TTL written + INTERVAL 4 HOUR DELETE WHERE NOT open
+SETTINGS index_granularity = 256;
+
+INSERT INTO waiting_tasks (namespace, business_key, task_id, pending_task_id, task, phase, since, due, open, version)
+SELECT namespace, business_key, task_id, pending_task_id, task, phase, since, due, open, version
+FROM pending FINAL
+WHERE open;
