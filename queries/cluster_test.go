@@ -330,6 +330,8 @@ func TestStatementsAnswerTheSameOnACluster(t *testing.T) {
 				p["task_ids"] = []string{"t11", "t22", "t33"}
 			case "rules/numbers":
 				p["emitters"] = []string{"w0", "w1"}
+			case "rules/key_arrivals":
+				p["first"], p["last"] = uint64(10237016259631417266), uint64(10237016259631417266) // of k0
 			case "rules/run_times":
 				p["runs"] = 10
 			case "web/findings":

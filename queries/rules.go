@@ -2,6 +2,8 @@ package queries
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,9 +52,45 @@ func (s *Store) NextStretch(ctx context.Context, of event.PartitionID, from, end
 	return r.First, known(r.Oldest), r.Changes > 0, err
 }
 
-// Changed gives, for the keys that changed in a stretch of one partition, the subjects that may be in trouble, and the
-// tasks of any subject that have no end or that were noted to have none.
+// Changed gives, of the keys that changed in a stretch of one partition or are asked for by their hashes, the subjects that may
+// be in trouble, and the tasks of any subject that have no end or that were noted to have none.
 func (s *Store) Changed(ctx context.Context, q history.Stretch) (suspects []history.Subject, tasks []history.Pending, err error) {
+	keyless, err := s.anyKeyless(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if q.Keys == nil {
+		arrived, drifting, _, err := s.StretchKeys(ctx, q)
+		if err != nil {
+			return nil, nil, err
+		}
+		q.Keys, suspects = pluck(arrived, func(a *history.Arrived) uint64 { return a.Hash }), slices.Collect(maps.Values(drifting))
+	}
+	names, after := []string{}, []float64{}
+	for name, d := range q.StuckAfter {
+		names, after = append(names, name), append(after, d.Seconds())
+	}
+	for keys := range slices.Chunk(q.Keys, hashesAtOnce) {
+		some, of, err := s.changed(ctx, params{
+			"hashes": hashText(keys), "since": q.Since, "until": q.Until, "quiet_from": q.Quiet.First, "quiet_to": q.Quiet.Last,
+			"loop_retries": uint64(q.LoopRetries), "swallowed_after": q.SwallowedAfter.Microseconds(), "tasks": names, "stuck_after": after,
+			"patterns": likes(q.StuckPatterns), "pattern_after": seconds(q.StuckByPattern), "keyless": keyless,
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		suspects, tasks = append(suspects, some...), append(tasks, of...)
+	}
+	seen := make(map[history.Subject]bool, len(suspects))
+	suspects = slices.DeleteFunc(suspects, func(s history.Subject) bool {
+		again := seen[s]
+		seen[s] = true
+		return again
+	})
+	return suspects, tasks, nil
+}
+
+func (s *Store) changed(ctx context.Context, p params) (suspects []history.Subject, tasks []history.Pending, err error) {
 	type row struct {
 		Namespace   string      `ch:"namespace"`
 		BusinessKey string      `ch:"business_key"`
@@ -65,19 +103,7 @@ func (s *Store) Changed(ctx context.Context, q history.Stretch) (suspects []hist
 		Dues        []time.Time `ch:"dues"`
 		Opens       []bool      `ch:"opens"`
 	}
-	keyless, err := s.anyKeyless(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	names, after := []string{}, []float64{}
-	for name, d := range q.StuckAfter {
-		names, after = append(names, name), append(after, d.Seconds())
-	}
-	rows, err := selectAll[row](ctx, s, "rules/changed", params{
-		"topic": q.Of.Topic, "partition": q.Of.Partition, "from": q.From, "to": q.To, "since": q.Since, "until": q.Until,
-		"loop_retries": uint64(q.LoopRetries), "swallowed_after": q.SwallowedAfter.Microseconds(), "tasks": names, "stuck_after": after, "patterns": likes(q.StuckPatterns), "pattern_after": seconds(q.StuckByPattern),
-		"keyless": keyless,
-	})
+	rows, err := selectAll[row](ctx, s, "rules/changed", p)
 	if err != nil {
 		return nil, nil, err
 	}

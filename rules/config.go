@@ -50,6 +50,7 @@ type Config struct {
 	Timeouts    []Timeout       `yaml:"timeouts"`       // time-outs of brokers and leases that a gap between two deliveries is compared with
 	BatchSize   int             `yaml:"batch_size"`     // offsets of one partition that one look reads at most
 	MaxKeyEvent int             `yaml:"max_key_events"` // events of one key that are read at most, the newest
+	KeyMemory   int             `yaml:"key_memory"`     // bytes that may be taken to know which keys have a past
 	Files       []string        `yaml:"files"`          // of rules that users wrote: paths, or patterns such as rules/*.yaml
 	Written     []string        `yaml:"-"`              // names of those rules, which tasks can name like the others
 	Tasks       map[string]Task `yaml:"-"`              // by the name of a task, or a pattern that names fit
@@ -128,6 +129,7 @@ func DefaultConfig() Config {
 		Polling:     []string{"celery.chord_unlock"},
 		BatchSize:   200_000,
 		MaxKeyEvent: 5_000,
+		KeyMemory:   128 << 20,
 		Timeouts: []Timeout{
 			{"Redis's default visibility time-out of 1 h", time.Hour, 100 * time.Second},
 			{"RabbitMQ's consumer time-out or a lease of 30 min", 30 * time.Minute, 70 * time.Second},
@@ -165,6 +167,7 @@ func (c Config) Validate() error {
 	positive("rules.retry_surge.window", c.RetrySurge.Window >= time.Minute, "1m or more")
 	positive("rules.retry_surge.baseline", c.RetrySurge.Base >= c.RetrySurge.Window, "as long as rules.retry_surge.window or longer")
 	positive("rules.batch_size", c.BatchSize >= 1, "1 or more")
+	positive("rules.key_memory", c.KeyMemory >= 1<<20, "1048576 or more")
 	positive("rules.max_key_events", c.MaxKeyEvent >= 10, "10 or more")
 	validateTimeouts("rules", c.Timeouts, positive)
 	for _, name := range slices.Sorted(maps.Keys(c.Tasks)) {

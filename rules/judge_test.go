@@ -47,13 +47,6 @@ func signalsOf(events []event.Event) []history.Signal {
 	return all
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
 // findings judges events as of a second of the day, and writes each finding in short.
 func findings(t *testing.T, text string, asOf float64, change ...func(*Config)) []string {
 	t.Helper()

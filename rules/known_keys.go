@@ -17,7 +17,7 @@ type knownKeys struct {
 	limit   int       // what the filters may take, in bytes: of more keys the oldest are forgotten, and looked for again
 	horizon time.Time // what arrived before is not known; zero: nothing is
 	loaded  [keyShards]bool
-	filters [keyShards][]*generation   // by the first bits of the hash; the oldest first but for loaded ones
+	filters [keyShards][]*generation      // by the first bits of the hash; the oldest first but for loaded ones
 	size    int                           // of the filters, in bytes
 	young   [2]map[uint64]history.Arrival // the present one, and the one before
 	begun   time.Time                     // when the oldest in the present one arrived
@@ -33,8 +33,8 @@ const (
 	keyShardBits = 6
 	keyShards    = 1 << keyShardBits
 	keySlack     = 24 * time.Hour   // how much further back than it is asked for the memory reaches
-	youth           = 15 * time.Minute // that keys are known exactly, or twice as long
-	youngest        = 1 << 18          // keys that are known exactly in one such time
+	youth        = 15 * time.Minute // that keys are known exactly, or twice as long
+	youngest     = 1 << 18          // keys that are known exactly in one such time
 )
 
 // shardHashes gives the first and the last hash of a shard.
@@ -79,7 +79,10 @@ func (k *knownKeys) before(hash uint64, floor, end time.Time) (a history.Arrival
 			a, any = a.And(g.Arrival), true
 		}
 	}
-	return history.Arrival{First: later(a.First, floor), Last: earlier(a.Last, end)}, any
+	if !any {
+		return history.Arrival{}, false
+	}
+	return history.Arrival{First: later(a.First, floor), Last: earlier(a.Last, end)}, true
 }
 
 // add notes that a key has events that arrived in a time.

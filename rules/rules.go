@@ -57,6 +57,13 @@ type Changes interface {
 
 // Pasts tells what happened.
 type Pasts interface {
+	// StretchKeys gives the keys that changed in a stretch, and by their hash the subjects among them that are suspect for that
+	// alone. With keyless, events of the same tasks may stand under hashes of their own.
+	StretchKeys(ctx context.Context, q history.Stretch) (keys []history.Arrived, suspects map[uint64]history.Subject, keyless bool, err error)
+	// KeyTasks gives the hashes of the tasks of business keys, as far as events reached Kafka since then.
+	KeyTasks(ctx context.Context, hashes []uint64, since time.Time) ([]history.Arrived, error)
+	// KeyArrivals gives the hashes of the keys that have events which reached Kafka since then, by slices of time.
+	KeyArrivals(ctx context.Context, first, last uint64, since time.Time, slice time.Duration) (map[history.Arrival][]uint64, error)
 	// Histories gives the events of each subject, as far as the extent reaches.
 	Histories(ctx context.Context, subjects []history.Subject, x history.Extent) (map[history.Subject][]event.Event, error)
 	// Signals gives what was heard of the workers from the given time on, in order of time.
@@ -115,11 +122,12 @@ type Engine struct {
 	metrics *metrics
 
 	heeded      bool // what stood open before has been held against the configuration
+	known       knownKeys
 	populations populations
 	learned     learned
 	gapsSeen    map[gapID]time.Time                                // when a gap was first seen
 	completeTo  func(ctx context.Context, now time.Time) time.Time // nil: now
-	known       time.Time                                          // what it came to so far
+	complete    time.Time                                          // what it came to so far
 }
 
 // New makes an engine. It starts nothing.
@@ -131,7 +139,7 @@ func New(config Config, store Store, log *slog.Logger, registerer prometheus.Reg
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{config: config, store: store, log: log, metrics: m, learned: newLearned()}, nil
+	return &Engine{config: config, store: store, log: log, metrics: m, learned: newLearned(), known: knownKeys{limit: config.KeyMemory}}, nil
 }
 
 // CompleteTo tells the engine how to learn up to when the store has all that happened, as of now: behind a backlog, or
@@ -212,8 +220,8 @@ func (e *Engine) present(ctx context.Context, now time.Time) moment {
 			known = now
 		}
 	}
-	e.known = later(e.known, known) // a record may tell of an older time than the one before it
-	return moment{now: now, known: e.known}
+	e.complete = later(e.complete, known) // a record may tell of an older time than the one before it
+	return moment{now: now, known: e.complete}
 }
 
 // look judges what is new. It reports whether more is left to be judged at once.
@@ -235,18 +243,21 @@ func (e *Engine) look(ctx context.Context, at moment) (more bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("read the ledger: %w", err)
 	}
-	next := event.Cursor{}
+	next, news := event.Cursor{}, &news{}
 	for of, end := range confirmed {
 		start := from[of]
 		if start >= end {
 			continue
 		}
-		to, err := e.partition(ctx, of, start, end, at)
+		to, err := e.partition(ctx, of, start, end, news, at)
 		if err != nil {
 			return false, err
 		}
 		next[of] = to
 		more = more || to < end
+	}
+	if err := e.judgeNews(ctx, news, at); err != nil {
+		return false, err
 	}
 	due, err := e.due(ctx, at)
 	if err != nil {
@@ -265,8 +276,9 @@ func (e *Engine) look(ctx context.Context, at moment) (more bool, err error) {
 	return more || due, nil
 }
 
-// partition judges the keys that changed in a stretch of one partition, and tells where it ended.
-func (e *Engine) partition(ctx context.Context, of event.PartitionID, from, end int64, at moment) (int64, error) {
+// partition adds the keys that changed in a stretch of one partition to the news, or judges them at once when it is of the past
+// that they tell, and tells where the stretch ended.
+func (e *Engine) partition(ctx context.Context, of event.PartitionID, from, end int64, news *news, at moment) (int64, error) {
 	first, oldest, any, err := e.store.NextStretch(ctx, of, from, end, e.config.BatchSize)
 	if err != nil {
 		return 0, fmt.Errorf("find the next change of %s/%d: %w", of.Topic, of.Partition, err)
@@ -282,19 +294,28 @@ func (e *Engine) partition(ctx context.Context, of event.PartitionID, from, end 
 		return 0, err
 	}
 	patterns, byPattern := e.config.stuckAfterByPattern()
-	suspects, tasks, err := e.store.Changed(ctx, history.Stretch{Of: of, From: first, To: to, Since: since, Until: at.limit(),
+	q := history.Stretch{Of: of, From: first, To: to, Since: since, Until: at.limit(),
 		LoopRetries: e.config.leastRetries(), SwallowedAfter: e.config.leastSwallowed(),
-		StuckAfter: e.config.stuckAfterByTask(p99), StuckPatterns: patterns, StuckByPattern: byPattern})
+		StuckAfter: e.config.stuckAfterByTask(p99), StuckPatterns: patterns, StuckByPattern: byPattern}
+	if at.past {
+		return to, e.judgeChanged(ctx, q, since, at)
+	}
+	return to, e.note(ctx, news, q, oldest, at)
+}
+
+// judgeChanged judges the keys that changed in a stretch, or that it names.
+func (e *Engine) judgeChanged(ctx context.Context, q history.Stretch, since time.Time, at moment) error {
+	suspects, tasks, err := e.store.Changed(ctx, q)
 	if err != nil {
-		return 0, fmt.Errorf("read the changed keys: %w", err)
+		return fmt.Errorf("read the changed keys: %w", err)
 	}
 	e.metrics.suspects.Add(float64(len(suspects)))
 	if err := e.store.SavePending(ctx, tasks); err != nil {
-		return 0, fmt.Errorf("note the tasks without an end: %w", err)
+		return fmt.Errorf("note the tasks without an end: %w", err)
 	}
 	ended := slices.DeleteFunc(tasks, func(t history.Pending) bool { return t.Open })
 	_, err = e.judgeAll(ctx, suspects, reach{since: since, ended: ended}, at)
-	return to, err
+	return err
 }
 
 // reach is how far a judgement looks back, and what is known of tasks whose events it may not see.

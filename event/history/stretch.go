@@ -10,6 +10,8 @@ import (
 type Stretch struct {
 	Of             event.PartitionID
 	From, To       int64                    // To is excluded
+	Keys           []uint64                 // the keys that are asked for, by their hashes; nil: all that changed in the stretch
+	Quiet          Arrival                  // nothing of these keys reached Kafka between the two moments
 	Since          time.Time                // events that reached Kafka before count for nothing
 	Until          time.Time                // events that happened later count for nothing
 	LoopRetries    int                      // a task id with so many retries is suspect

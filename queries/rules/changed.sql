@@ -1,95 +1,64 @@
 -- name: rules/changed
--- The subjects that changed in a range of offsets and may be in trouble, or have a task without an end.
--- params: topic String, partition Int32, from Int64, to Int64, since DateTime64(6, 'UTC'), until DateTime64(6, 'UTC'),
---    arrived DateTime64(6, 'UTC'), loop_retries UInt64, swallowed_after Int64, tasks Array(String), stuck_after Array(Float64), stuck_after_rest Float64, keyless Bool
+-- Of the keys of some hashes the subjects that may be in trouble, or have a task without an end.
+-- params: hashes String, since DateTime64(6, 'UTC'), until DateTime64(6, 'UTC'), arrived DateTime64(6, 'UTC'),
+--    quiet_from DateTime64(6, 'UTC'), quiet_to DateTime64(6, 'UTC'), loop_retries UInt64, swallowed_after Int64,
+--    tasks Array(String), stuck_after Array(Float64), patterns Array(String), pattern_after Array(Float64), keyless Bool
 -- returns: one row a subject that is suspect or has a task that is or was without an end, in no order; the arrays hold
---    the latter
--- cost: the changed keys' own past: a key look-up each, and as much again where there are events without a key (keyless)
--- example: {"topic": "task-events", "partition": 0, "from": 0, "to": 100, "since": "2026-11-01 00:00:00", "until": "2026-11-02 12:00:00", "arrived": "2026-11-02 12:00:00", "loop_retries": 10, "swallowed_after": 900000000, "tasks": ["report.build"], "stuck_after": [3600], "stuck_after_rest": 900, "keyless": true}
+--    the latter. hashes is the hashes, of eight bytes each, the lowest first, in base64
+-- cost: the keys' own past: a look-up each, in every part that holds events which arrived from since to quiet_from or from
+--    quiet_to on, and as much again where there are events without a key (keyless)
+-- example: {"hashes": "AQAAAAAAAAA=", "since": "2026-11-01 00:00:00", "until": "2026-11-02 12:00:00", "arrived": "2026-11-02 12:00:00", "quiet_from": "1970-01-01 00:00:00", "quiet_to": "1970-01-01 00:00:00", "loop_retries": 10, "swallowed_after": 900000000, "tasks": ["report.build"], "stuck_after": [3600], "patterns": ["mail.%", "%"], "pattern_after": [60, 900], "keyless": true}
 WITH
-    changed AS
+    asked AS
     (
-        SELECT DISTINCT namespace, business_key, task_id
-        FROM changed_keys
-        WHERE kafka_topic = {topic:String} AND kafka_partition = {partition:Int32}
-            AND kafka_offset >= {from:Int64} AND kafka_offset < {to:Int64}
-    ),
-    -- The keys that changed tasks are known under, for events that carry none.
-    linked AS
-    (
-        SELECT DISTINCT namespace, task_id, business_key
-        FROM task_keys
-        WHERE business_key != '' AND (namespace, task_id) IN (SELECT namespace, task_id FROM changed WHERE business_key = '')
-    ),
-    subjects AS
-    (
-        SELECT DISTINCT c.namespace AS namespace, if(c.business_key = '', l.business_key, c.business_key) AS business_key,
-            if(business_key = '', c.task_id, '') AS subject_task
-        FROM changed AS c
-        LEFT JOIN linked AS l ON l.namespace = c.namespace AND l.task_id = c.task_id
+        SELECT reinterpretAsUInt64(substring(base64Decode({hashes:String}), 1 + 8 * number, 8)) AS key_hash
+        FROM numbers(intDiv(length(base64Decode({hashes:String})), 8))
     ),
     own AS
     (
-        SELECT namespace, business_key, if(business_key = '', task_id, '') AS subject_task,
+        SELECT key_hash, namespace, business_key, if(business_key = '', task_id, '') AS subject_task,
             task_id, task, type, time, event_id, effect_name, effect_target, deduplicated, eta, retry_in, requeue,
             retries AS attempt, redelivered, expires, deadline
         FROM events
-        WHERE key_hash IN (SELECT sipHash64(namespace, business_key, subject_task) FROM subjects)
-            AND (namespace, business_key, subject_task) IN (SELECT namespace, business_key, subject_task FROM subjects)
+        WHERE key_hash IN (SELECT key_hash FROM asked)
             AND time <= {until:DateTime64(6, 'UTC')} AND kafka_time >= {since:DateTime64(6, 'UTC')} AND kafka_time <= {arrived:DateTime64(6, 'UTC')}
+            AND (kafka_time <= {quiet_from:DateTime64(6, 'UTC')} OR kafka_time >= {quiet_to:DateTime64(6, 'UTC')})
     ),
     -- The task ids of a business key, to find their events that carry no key.
-    members AS (SELECT DISTINCT namespace, business_key, task_id FROM own WHERE {keyless:Bool} AND business_key != ''),
+    members AS (SELECT DISTINCT key_hash, namespace, business_key, task_id FROM own WHERE {keyless:Bool} AND business_key != ''),
     past AS
     (
         SELECT * FROM own
         UNION ALL
-        SELECT e.namespace, m.business_key, '' AS subject_task,
+        SELECT m.key_hash, e.namespace, m.business_key, '' AS subject_task,
             e.task_id, e.task, e.type, e.time, e.event_id, e.effect_name, e.effect_target, e.deduplicated, e.eta, e.retry_in, e.requeue,
             e.retries AS attempt, e.redelivered, e.expires, e.deadline
         FROM events AS e
         INNER JOIN members AS m ON m.namespace = e.namespace AND m.task_id = e.task_id
         WHERE e.business_key = '' AND e.key_hash IN (SELECT sipHash64(namespace, '', task_id) FROM members)
             AND e.time <= {until:DateTime64(6, 'UTC')} AND e.kafka_time >= {since:DateTime64(6, 'UTC')} AND e.kafka_time <= {arrived:DateTime64(6, 'UTC')}
+            AND (e.kafka_time <= {quiet_from:DateTime64(6, 'UTC')} OR e.kafka_time >= {quiet_to:DateTime64(6, 'UTC')})
     ),
-    -- The keys of tasks that stand under several in this range.
-    drifting AS
+    -- What each task told. What follows from that is reckoned outside: an aggregate that is named twice in one SELECT takes
+    -- the engine as long to understand as two.
+    told AS
     (
-        SELECT namespace, business_key, '' AS subject_task
-        FROM changed
-        WHERE business_key != '' AND (namespace, task_id) IN
-            (SELECT namespace, task_id FROM changed WHERE business_key != '' GROUP BY namespace, task_id HAVING uniqExact(business_key) > 1)
-    ),
-    noted AS
-    (
-        SELECT key_hash, pending_task_id
-        FROM waiting_tasks
-        WHERE open AND key_hash IN (SELECT sipHash64(namespace, business_key, subject_task) FROM subjects)
-    ),
-    found AS
-    (
-        SELECT key_hash
-        FROM finding_subjects
-        WHERE key_hash IN (SELECT sipHash64(namespace, business_key, subject_task) FROM subjects)
-    ),
-    by_task AS
-    (
-        SELECT namespace, business_key, subject_task, task_id,
+        SELECT key_hash, namespace, business_key, subject_task, task_id,
             max(task) AS name,
             uniqExactStateIf(event_id, type = 'succeeded') AS successes,
             uniqExactStateIf(task, type = 'succeeded') AS successful_tasks,
             uniqExactStateIf(event_id, type = 'effect' AND NOT deduplicated) AS effects,
             uniqExactStateIf((effect_name, effect_target), type = 'effect' AND NOT deduplicated) AS kinds_of_effect,
             uniqExactIf(event_id, type = 'retried') AS retries,
-            -- More deliveries than attempts: one of them came again.
-            greatest(uniqExactIf(event_id, type = 'started' AND attempt >= 0), uniqExactIf(event_id, type = 'received' AND attempt >= 0))
-                > uniqExactIf(attempt, type IN ('received', 'started') AND attempt >= 0)
-                OR greatest(uniqExactIf(event_id, type = 'started' AND attempt < 0), uniqExactIf(event_id, type = 'received' AND attempt < 0))
-                    > 1 + retries AS delivered_again,
-            -- Its first attempt, or first delivery, is not among the events of this key.
-            minIf(attempt, type IN ('received', 'started') AND attempt >= 0) > 0
-                OR (countIf(type = 'received') = 1 AND countIf(type = 'received' AND ifNull(redelivered, false)) = 1) AS began_elsewhere,
-            countIf(type = 'started') > 0 OR countIf(type IN ('succeeded', 'failed', 'retried')) > 0 AS ran,
+            uniqExactIf(event_id, type = 'started' AND attempt >= 0) AS starts,
+            uniqExactIf(event_id, type = 'received' AND attempt >= 0) AS receipts,
+            uniqExactIf(attempt, type IN ('received', 'started') AND attempt >= 0) AS attempts,
+            uniqExactIf(event_id, type = 'started' AND attempt < 0) AS unnumbered_starts,
+            uniqExactIf(event_id, type = 'received' AND attempt < 0) AS unnumbered_receipts,
+            minIf(attempt, type IN ('received', 'started') AND attempt >= 0) AS first_attempt,
+            countIf(type = 'received') AS received,
+            countIf(type = 'received' AND ifNull(redelivered, false)) AS received_again,
+            countIf(type IN ('started', 'succeeded', 'failed', 'retried')) > 0 AS ran,
             uniqExactIf(event_id, type = 'skipped') AS skips,
             minIf(time, type = 'skipped') AS first_skip,
             maxIf(time, type = 'skipped') AS last_skip,
@@ -97,24 +66,43 @@ WITH
             minIf(time, type = 'succeeded') AS first_success,
             maxIf(time, type = 'succeeded') AS last_success,
             countIf(type = 'effect') > 0 AS did,
-            hasAny(groupUniqArrayIf(attempt, type = 'succeeded'), groupUniqArrayIf(attempt, type = 'failed')) AS contradicts,
-            (max(expires) > toDateTime64(0, 6, 'UTC') AND maxIf(time, type = 'started') > max(expires))
-                OR (max(deadline) > toDateTime64(0, 6, 'UTC') AND maxIf(time, type NOT IN ('sent', 'received', 'skipped', 'revoked')) > max(deadline)) AS late,
+            groupUniqArrayIf(attempt, type = 'succeeded') AS good_attempts,
+            groupUniqArrayIf(attempt, type = 'failed') AS bad_attempts,
+            max(expires) AS expiry, maxIf(time, type = 'started') AS last_start,
+            max(deadline) AS last_deadline, maxIf(time, type NOT IN ('sent', 'received', 'skipped', 'revoked')) AS last_work,
             -- A publication decides only while nothing else is known: its sender's clock may be ahead of the worker's.
             argMax((type, requeue, retry_in), (type != 'sent', time, indexOf(['sent', 'received', 'started', 'effect',
                 'retried', 'succeeded', 'failed', 'rejected', 'revoked', 'skipped', 'worker_lost'], toString(type)))) AS last,
-            multiIf(last.1 = 'rejected' AND last.2, 'retry', last.1 = 'effect' OR last.1 = 'worker_lost', 'started',
-                last.1 = 'retried', 'retry', toString(last.1)) AS phase,
-            phase IN ('sent', 'received', 'started', 'retry') AS open,
-            last.1 IN ('failed', 'revoked') OR (last.1 = 'rejected' AND NOT last.2) AS ended_badly,
             maxIf(time, type != 'effect') AS since,
-            max(eta) AS latest_eta,
+            max(eta) AS latest_eta
+        FROM past
+        GROUP BY key_hash, namespace, business_key, subject_task, task_id
+    ),
+    phased AS
+    (
+        SELECT *, toString(last.1) AS word, last.2 AS requeued,
+            multiIf(word = 'rejected' AND requeued, 'retry', word = 'effect' OR word = 'worker_lost', 'started', word = 'retried', 'retry', word) AS phase
+        FROM told
+    ),
+    by_task AS
+    (
+        SELECT key_hash, namespace, business_key, subject_task, task_id, name, successes, successful_tasks, effects, kinds_of_effect, retries,
+            ran, skips, first_skip, last_skip, succeeded, first_success, last_success, did, phase, since,
+            -- More deliveries than attempts: one of them came again.
+            greatest(starts, receipts) > attempts OR greatest(unnumbered_starts, unnumbered_receipts) > 1 + retries AS delivered_again,
+            -- Its first attempt, or first delivery, is not among the events of this key.
+            first_attempt > 0 OR (received = 1 AND received_again = 1) AS began_elsewhere,
+            hasAny(good_attempts, bad_attempts) AS contradicts,
+            (expiry > toDateTime64(0, 6, 'UTC') AND last_start > expiry)
+                OR (last_deadline > toDateTime64(0, 6, 'UTC') AND last_work > last_deadline) AS late,
+            word IN ('failed', 'revoked') OR (word = 'rejected' AND NOT requeued) AS ended_badly,
+            phase IN ('sent', 'received', 'started', 'retry') AS open,
             addMicroseconds(
                 if(phase = 'started', since, greatest(since, latest_eta, addSeconds(since, if(phase = 'retry', greatest(last.3, 0), 0)))),
-                toInt64(1e6 * transform(name, {tasks:Array(String)}, {stuck_after:Array(Float64)}, {stuck_after_rest:Float64}))) AS due,
-            open OR (sipHash64(namespace, business_key, subject_task), task_id) IN (SELECT key_hash, pending_task_id FROM noted) AS tells
-        FROM past
-        GROUP BY namespace, business_key, subject_task, task_id
+                toInt64(1e6 * transform(name, {tasks:Array(String)}, {stuck_after:Array(Float64)},
+                    arrayFirst((after, pattern) -> name LIKE pattern, {pattern_after:Array(Float64)}, {patterns:Array(String)})))) AS due,
+            open OR (key_hash, task_id) IN (SELECT key_hash, pending_task_id FROM waiting_tasks WHERE open AND key_hash IN (SELECT key_hash FROM asked)) AS tells
+        FROM phased
     )
 SELECT namespace, business_key, subject_task,
     (
@@ -130,8 +118,8 @@ SELECT namespace, business_key, subject_task,
             OR max(ended_badly) OR max(open)))
         -- Effects, and an end that is no success.
         OR (max(did) AND max(ended_badly))
-        OR (namespace, business_key, subject_task) IN (SELECT * FROM drifting)
-        OR sipHash64(namespace, business_key, subject_task) IN (SELECT key_hash FROM found)
+        -- Something was found of it before.
+        OR any(key_hash) IN (SELECT key_hash FROM finding_subjects WHERE key_hash IN (SELECT key_hash FROM asked))
     ) AS suspect,
     groupArrayIf(task_id, tells) AS pending_ids,
     groupArrayIf(toString(name), tells) AS pending_names,
