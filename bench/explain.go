@@ -44,7 +44,7 @@ func (r *rulesBench) explain(ctx context.Context) ([]statementCost, error) {
 		return nil, err
 	}
 	r.shape.now = r.shape.now.Add(time.Minute)
-	if _, err := r.ingest(ctx); err != nil {
+	if _, err := r.ingest(ctx, r.options.fresh); err != nil {
 		return nil, err
 	}
 	clear(p.costs)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -13,7 +14,8 @@ type mixed struct {
 	past   int     // tasks of the past, numbered from 0, whose keys may come again
 	known  float64 // share of the new tasks that work for such a key
 	begun  time.Time
-	serial int // of the next key that is new
+	serial int  // of the next key that is new
+	ending bool // no task is begun any longer
 	counts keyCounts
 	seen   map[string]bool // keys that the present count has had
 	used   map[string]bool // keys of the past that have come again at all
@@ -70,8 +72,22 @@ func (m *mixed) count() {
 	}
 }
 
+// left is how many events are missing until each task has ended. From then on, next gives no others.
+func (m *mixed) left() (events int) {
+	m.ending = true
+	for i := range m.tasks {
+		if t := &m.tasks[i]; t.step > 0 {
+			events += len(t.steps) - t.step
+		}
+	}
+	return events
+}
+
 func (m *mixed) next() (key, value []byte, at time.Time) {
 	t := &m.tasks[m.IntN(len(m.tasks))]
+	if m.ending {
+		t = &m.tasks[slices.IndexFunc(m.tasks, func(t mixedTask) bool { return t.step > 0 })]
+	}
 	at = m.tick()
 	if t.step == 0 {
 		*t = m.begin(at)

@@ -179,6 +179,9 @@ func (r *rulesBench) at(ctx context.Context, phase, size int) (s sized, err erro
 		return s, err
 	}
 	s.start = time.Since(begun)
+	if err := r.settleIn(ctx, engine); err != nil {
+		return s, err
+	}
 	for i := range r.options.ticks + 1 {
 		t, err := r.tick(ctx, engine)
 		if err != nil {
@@ -196,6 +199,9 @@ func (r *rulesBench) at(ctx context.Context, phase, size int) (s sized, err erro
 		}
 	}
 	if err := r.checkPast(ctx, size); err != nil {
+		return s, err
+	}
+	if err := r.end(ctx, engine); err != nil {
 		return s, err
 	}
 	s.parts, err = r.number(ctx, "SELECT count() FROM system.parts WHERE database = currentDatabase() AND table = 'events' AND active")
@@ -220,7 +226,7 @@ func (r *rulesBench) checkPast(ctx context.Context, size int) error {
 
 // tick has new events ingested, and then has the rules look at them.
 func (r *rulesBench) tick(ctx context.Context, engine *rules.Engine) (t tick, err error) {
-	if t.ingest, err = r.ingest(ctx); err != nil {
+	if t.ingest, err = r.ingest(ctx, r.options.fresh); err != nil {
 		return t, err
 	}
 	t.keys = r.shape.counts
@@ -254,22 +260,63 @@ func (r *rulesBench) tick(ctx context.Context, engine *rules.Engine) (t tick, er
 	return t, err
 }
 
+// settleIn has an engine look at a few new events again and again, as long as it is still learning what there is: its first looks
+// after a start cost more.
+func (r *rulesBench) settleIn(ctx context.Context, engine *rules.Engine) error {
+	const looks = 20
+	for range looks {
+		if err := r.sendAndStore(ctx, 100); err != nil {
+			return err
+		}
+		if _, err := engine.Look(ctx, r.shape.now.Add(time.Second)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end has the tasks end that are under way, so that none is left to be found stuck.
+func (r *rulesBench) end(ctx context.Context, engine *rules.Engine) error {
+	if _, err := r.ingest(ctx, r.shape.left()); err != nil {
+		return err
+	}
+	for more := true; more; {
+		var err error
+		if more, err = engine.Look(ctx, r.shape.now.Add(time.Second)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ingest sends new events, waits until all of them are stored and merged, and tells what processor time that took the
 // ingester and the engine.
-func (r *rulesBench) ingest(ctx context.Context) (time.Duration, error) {
+func (r *rulesBench) ingest(ctx context.Context, events int) (time.Duration, error) {
 	before, err := r.times()
 	if err != nil {
 		return 0, err
 	}
-	r.shape.count()
-	if _, err := send(ctx, r.producer, r.options.fresh, r.shape); err != nil {
+	if err := r.sendAndStore(ctx, events); err != nil {
 		return 0, err
 	}
-	r.produced += r.options.fresh
+	if err := r.quiet(ctx); err != nil {
+		return 0, err
+	}
+	after, err := r.times()
+	return after.engine - before.engine + after.ingester - before.ingester, err
+}
+
+// sendAndStore sends new events, and waits until all of them are stored.
+func (r *rulesBench) sendAndStore(ctx context.Context, events int) error {
+	r.shape.count()
+	if _, err := send(ctx, r.producer, events, r.shape); err != nil {
+		return err
+	}
+	r.produced += events
 	for begun := time.Now(); ; {
 		confirmed, err := r.store.Confirmed(ctx)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		stored := 0
 		for of, next := range confirmed {
@@ -278,20 +325,15 @@ func (r *rulesBench) ingest(ctx context.Context) (time.Duration, error) {
 			}
 		}
 		if stored >= r.produced {
-			break
+			return nil
 		}
 		if time.Since(begun) > 2*time.Minute {
-			return 0, fmt.Errorf("%d of %d events came, and no more", stored, r.produced)
+			return fmt.Errorf("%d of %d events came, and no more", stored, r.produced)
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	if err := r.quiet(ctx); err != nil {
-		return 0, err
-	}
-	after, err := r.times()
-	return after.engine - before.engine + after.ingester - before.ingester, err
 }
 
 // quiet waits until the engine merges nothing.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"auditor/event"
 	"auditor/event/finding"
+	"auditor/event/history"
 	"auditor/event/history/historytest"
 	"auditor/queries"
 	"auditor/queries/querytest"
@@ -236,9 +238,57 @@ func TestCutHistory(t *testing.T) {
 	for _, f := range found {
 		got[f.Title] = fmt.Sprintf("%s truncated=%v", f.State, f.Fields["truncated"])
 	}
-	if diff := cmp.Diff(map[string]string{"mail twice for order:1": "open truncated=<nil>", "other 10 times for order:1": "open truncated=true"}, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{"mail twice for order:1": "open truncated=<nil>", "other 12 times for order:1": "open truncated=true"}, got); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// A key with 100,000 events is not read whole: the finding tells all of what happened, and quotes the newest and the first of it.
+func TestSummarisedHistory(t *testing.T) {
+	const tasks, perTask = 25_000, 4
+	f := &feed{store: querytest.Store(t)}
+	types := []event.Type{event.Received, event.Started, event.Effected, event.Succeeded}
+	var events []event.Event
+	for i := range tasks * perTask {
+		e := event.Event{ID: strconv.Itoa(i) + " ", Type: types[i%perTask], Time: historytest.At(float64(i) / 10), Task: "shop.settle", BusinessKey: "order:1",
+			TaskID: fmt.Sprintf("task-%d", i/perTask), Worker: "w1@host", PID: 7, Retries: 0, MaxRetries: event.Unknown, RetryIn: event.Unknown,
+			Active: event.Unknown, Seq: event.Unknown}
+		if e.Type == event.Effected {
+			e.Effect = &event.Effect{Name: "mail.send"}
+		}
+		events = append(events, e)
+	}
+	f.add(t, events...)
+	config := rules.DefaultConfig()
+	read := &readings{Store: f.store}
+	engine, err := rules.New(config, read, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := evaluateAt(t, engine, 20_000)[rules.RepeatedEffect]
+	if got.Effects != tasks || got.Title != "mail.send 25000 times for order:1" || !got.FirstSeen.Equal(events[2].Time) {
+		t.Errorf("%d effects since %s: %s", got.Effects, got.FirstSeen, got.Title)
+	}
+	if !strings.HasPrefix(got.Evidence[0].EventID, events[2].ID) || got.Evidence[0].Says != "the first time" || !strings.Contains(got.Explanation, "The key has 100000 events of 25000 task ids") {
+		t.Errorf("it quotes %+v\n%s", got.Evidence[0], got.Explanation)
+	}
+	if read.most > config.MaxKeyEvent {
+		t.Errorf("%d events of a key are read at once", read.most)
+	}
+}
+
+// readings is a store that counts the events of one key that are read at once.
+type readings struct {
+	rules.Store
+	most int
+}
+
+func (r *readings) Histories(ctx context.Context, subjects []history.Subject, x history.Extent) (map[history.Subject][]event.Event, error) {
+	all, err := r.Store.Histories(ctx, subjects, x)
+	for _, events := range all {
+		r.most = max(r.most, len(events))
+	}
+	return all, err
 }
 
 // Of a key with more events than are read at once, a task that is due is judged by all of its own events, and what was found

@@ -45,6 +45,9 @@ func (e *Engine) judges(ctx context.Context, subjects []history.Subject, r reach
 	if err := e.inform(ctx, judges, at); err != nil {
 		return nil, drift{}, err
 	}
+	if err := e.summarise(ctx, judges, r, at); err != nil {
+		return nil, drift{}, err
+	}
 	return judges, d, nil
 }
 

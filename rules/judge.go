@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -16,8 +15,9 @@ type judge struct {
 	history *history.History
 	pulse   pulse
 	asOf    time.Time
-	grace   time.Duration // after the last word of a task reached Kafka, before its silence counts; 0: arrival counts for nothing
-	cut     bool          // the history lacks its beginning: only the newest events were read
+	grace   time.Duration   // after the last word of a task reached Kafka, before its silence counts; 0: arrival counts for nothing
+	cut     bool            // the history lacks its beginning: only the newest events were read
+	summary history.Summary // of all events, where the history was cut
 
 	drifted   map[string][]string      // the business keys, sorted, of the task ids that stand under several
 	gaps      []history.Gap            // what is missing of the numbers of the emitters that told of it
@@ -58,9 +58,7 @@ func (j *judge) verdict() verdict {
 	v.tasks = j.wait(tasks, waits)
 	if j.cut {
 		for i := range v.findings {
-			f := &v.findings[i]
-			f.Explanation += fmt.Sprintf(" The key has more events than are read at once: this rests on its newest %d.", j.config.MaxKeyEvent)
-			f.Fields["truncated"] = true
+			j.complete(&v.findings[i])
 		}
 	}
 	return v

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -244,5 +245,43 @@ func TestCopiesOfWorkDoneLongAgo(t *testing.T) {
 				t.Fatalf("on day %g, %g s later: %s (%s)", day, later, f.Title, f.State)
 			}
 		}
+
+// A finding is written within two looks of the event that makes it one, be it of a key or of a population.
+func TestFoundWithinTwoLooks(t *testing.T) {
+	var storm strings.Builder // 25 ids that retry every 5 s, all at once
+	for second := range 4 {
+		for id := range 25 {
+			fmt.Fprintf(&storm, "%d.%03d retried s%d w=w1 r=%d key=order:s%d\n", second*5, id, id, second, id)
+		}
+	}
+	for _, c := range []struct{ rule, events string }{
+		{RepeatedEffect, "0 received a w=w1 r=0\n1 effect a w=w1 name=mail\n2 succeeded a w=w1 r=0\n8 effect b w=w1 name=mail"},
+		{TerminalConflict, "0 received a w=w1 r=0\n1 started a w=w1 r=0\n2 succeeded a w=w1 r=0\n3 failed a w=w1 r=0"},
+		{RetryStorm, storm.String()},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			b := newBench(t, DefaultConfig())
+			events := historytest.Events(t, c.events)
+			last := events[len(events)-1]
+			found := func(at time.Time) bool {
+				if _, err := b.engine.look(t.Context(), b.engine.present(t.Context(), at)); err != nil {
+					t.Fatal(err)
+				}
+				all, err := b.store.AllFindings(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return slices.ContainsFunc(all, func(f finding.Finding) bool { return f.Rule == c.rule })
+			}
+			b.add(events[:len(events)-1]...)
+			tick := last.Time.Truncate(time.Second)
+			for i := range 3 { // whatever was found and judged before, and when
+				found(tick.Add(time.Duration(i-2) * b.engine.config.Interval))
+			}
+			b.add(last)
+			if first := found(tick.Add(b.engine.config.Interval)); !first && !found(tick.Add(2*b.engine.config.Interval)) {
+				t.Error("not found")
+			}
+		})
 	}
 }

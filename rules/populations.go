@@ -13,10 +13,12 @@ type populations struct {
 	oldest   time.Time // when the oldest change since then reached Kafka; zero when there is none
 }
 
-const (
-	populationPause = 10 * time.Second // between two judgements of the populations: they read more than what is new
-	populationBack  = 2 * time.Hour    // storms that began so long ago may still grow
-)
+// populationBack is how long ago storms may have begun that may still grow.
+const populationBack = 2 * time.Hour
+
+// populationPause is how long to wait between two judgements of the populations, which read more than what is new: they are
+// judged at every second look.
+func (e *Engine) populationPause() time.Duration { return e.config.Interval * 3 / 2 }
 
 // arrived notes that changes are there of which the oldest reached Kafka at that time.
 func (p *populations) arrived(oldest time.Time) {
@@ -29,7 +31,7 @@ func (p *populations) arrived(oldest time.Time) {
 func (e *Engine) judgePopulations(ctx context.Context, at moment) error {
 	p := &e.populations
 	first := p.judgedAt.IsZero()
-	if !at.past && !first && (at.now.Sub(p.judgedAt) < populationPause || p.oldest.IsZero() && !e.gapsDue(at.now)) {
+	if !at.past && !first && (at.now.Sub(p.judgedAt) < e.populationPause() || p.oldest.IsZero() && !e.gapsDue(at.now)) {
 		return nil
 	}
 	from := at.from.Truncate(24 * time.Hour)

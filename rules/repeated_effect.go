@@ -164,12 +164,14 @@ func (j *judge) explainRepeat(d deed, of []done, main copyOf, copies []copyOf, k
 	return sameDay(b.String())
 }
 
+const firstTime = "the first time" // what the first effect shows
+
 func repeatEvidence(of []done, main copyOf) []finding.Evidence {
 	proof := append([]finding.Evidence(nil), main.evidence...)
 	for i, d := range of {
 		says := "effect " + fmt.Sprint(i+1)
 		if i == 0 {
-			says = "the first time"
+			says = firstTime
 		}
 		if !slices.ContainsFunc(proof, func(p finding.Evidence) bool { return p.EventID == d.event.ID }) {
 			proof = append(proof, quote(d.event, says))

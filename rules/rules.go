@@ -66,6 +66,8 @@ type Pasts interface {
 	KeyArrivals(ctx context.Context, first, last uint64, since time.Time, slice time.Duration) (map[history.Arrival][]uint64, error)
 	// Histories gives the events of each subject, as far as the extent reaches.
 	Histories(ctx context.Context, subjects []history.Subject, x history.Extent) (map[history.Subject][]event.Event, error)
+	// Summaries gives what all events of each subject come to that reached Kafka since then and happened until then.
+	Summaries(ctx context.Context, subjects []history.Subject, since, until time.Time) (map[history.Subject]history.Summary, error)
 	// Signals gives what was heard of the workers from the given time on, in order of time.
 	Signals(ctx context.Context, namespace string, workers []string, from time.Time) ([]history.Signal, error)
 	// OldestAttempt gives the first minute in which a retry, or an attempt after one, happened of those that reached Kafka
