@@ -245,6 +245,8 @@ func TestCopiesOfWorkDoneLongAgo(t *testing.T) {
 				t.Fatalf("on day %g, %g s later: %s (%s)", day, later, f.Title, f.State)
 			}
 		}
+	}
+}
 
 // A finding is written within two looks of the event that makes it one, be it of a key or of a population.
 func TestFoundWithinTwoLooks(t *testing.T) {
