@@ -55,7 +55,9 @@ WITH
             uniqExactIf(attempt, type IN ('received', 'started') AND attempt >= 0) AS attempts,
             uniqExactIf(event_id, type = 'started' AND attempt < 0) AS unnumbered_starts,
             uniqExactIf(event_id, type = 'received' AND attempt < 0) AS unnumbered_receipts,
-            minIf(attempt, type IN ('received', 'started') AND attempt >= 0) AS first_attempt,
+            uniqExactIf(event_id, type IN ('retried', 'succeeded', 'failed') AND attempt >= 0) AS ends,
+            uniqExactIf(attempt, type IN ('retried', 'succeeded', 'failed') AND attempt >= 0) AS ended_attempts,
+            minIf(attempt, type != 'sent' AND attempt >= 0) AS first_attempt,
             countIf(type = 'received') AS received,
             countIf(type = 'received' AND ifNull(redelivered, false)) AS received_again,
             countIf(type IN ('started', 'succeeded', 'failed', 'retried')) > 0 AS ran,
@@ -88,11 +90,11 @@ WITH
     (
         SELECT key_hash, namespace, business_key, subject_task, task_id, name, successes, successful_tasks, effects, kinds_of_effect, retries,
             ran, skips, first_skip, last_skip, succeeded, first_success, last_success, did, phase, since,
-            -- More deliveries than attempts: one of them came again.
-            greatest(starts, receipts) > attempts OR greatest(unnumbered_starts, unnumbered_receipts) > 1 + retries AS delivered_again,
+            -- More deliveries, or ends, than attempts: one of them came again.
+            greatest(starts, receipts) > attempts OR ends > ended_attempts OR greatest(unnumbered_starts, unnumbered_receipts) > 1 + retries AS delivered_again,
             -- Its first attempt, or first delivery, is not among the events of this key.
             first_attempt > 0 OR (received = 1 AND received_again = 1) AS began_elsewhere,
-            hasAny(good_attempts, bad_attempts) AS contradicts,
+            hasAny(good_attempts, bad_attempts) OR (has(arrayConcat(good_attempts, bad_attempts), -1) AND notEmpty(good_attempts) AND notEmpty(bad_attempts)) AS contradicts,
             (expiry > toDateTime64(0, 6, 'UTC') AND last_start > expiry)
                 OR (last_deadline > toDateTime64(0, 6, 'UTC') AND last_work > last_deadline) AS late,
             word IN ('failed', 'revoked') OR (word = 'rejected' AND NOT requeued) AS ended_badly,
@@ -113,7 +115,7 @@ SELECT namespace, business_key, subject_task,
         -- Several ids of one task at work.
         OR countIf(ran AND skips = 0) > uniqExactIf(name, ran AND skips = 0)
         -- A run stood aside, and the work was not done at about that time, or another run has no good end.
-        OR (sum(skips) > 0 AND (NOT max(succeeded) OR max(last_success) < subtractMicroseconds(max(last_skip), {swallowed_after:Int64})
+        OR (sum(skips) > 0 AND (NOT hasAll(groupUniqArrayIf(name, succeeded), groupUniqArrayIf(name, skips > 0)) OR max(last_success) < subtractMicroseconds(max(last_skip), {swallowed_after:Int64})
             OR minIf(first_success, succeeded) > addMicroseconds(minIf(first_skip, skips > 0), {swallowed_after:Int64})
             OR max(ended_badly) OR max(open)))
         -- Effects, and an end that is no success.
