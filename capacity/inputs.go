@@ -96,7 +96,7 @@ func (in *inputs) list() []input {
 		{&in.session, "session", c.SessionTimeout.Seconds(), "s", 6, 1800, setting, "`ingest.session_timeout`"},
 		{&in.rebalance, "rebalance", c.RebalanceTimeout.Seconds(), "s", 6, 3600, setting, "`ingest.rebalance_timeout`"},
 		{&in.heartbeat, "heartbeat", 3, "s until all know that partitions are dealt", 0, 60, setting, "ingest/group.go"},
-		{&in.tables, "tables", 6, "tables that get a part of a batch on each shard", 1, 20, setting,
+		{&in.tables, "tables", 8, "tables that get a part of a batch on each shard", 1, 20, setting,
 			"`events` and what is derived; `keyless` seldom gets a row"},
 		{&in.ledgers, "ledgers", 2, "the same, on the first shard only", 0, 20, setting, "`ingest_ledger`, `ledger_ends`"},
 		{&in.window, "window", 10_000, "blocks of which a table knows the token", 1, 1e9, setting,

@@ -274,11 +274,14 @@ func (s *store) views(ctx context.Context) ([]view, error) {
 	return views, nil
 }
 
-// count is what the sketch in a column of such a type counts. ClickHouse keeps up to 256 values as a list, and more of them as
+// count is what the sketch in a column of such a type counts, or the numbers of its set. ClickHouse keeps up to 256 values as a list, and more of them as
 // registers, from which it reckons; one of exactly that many may be either, depending on how it was merged. So one of about
 // that many is counted together with others, which are the same for all.
 func count(column, kind string) string {
 	function := strings.TrimPrefix(strings.Split(kind, ",")[0], "AggregateFunction(")
+	if function == "groupBitmap" { // a set of numbers, whole
+		return "bitmapToArray(" + column + ")"
+	}
 	state := strings.Replace(function, "(", "State(", 1)
 	more := "arrayReduce('" + state + "', arrayMap(n -> toString(n), range(1000)))"
 	return "if(finalizeAggregation(" + column + ") BETWEEN 240 AND 272, finalizeAggregation(" + column + " + " + more + "), finalizeAggregation(" + column + "))"

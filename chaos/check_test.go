@@ -214,10 +214,14 @@ func TestCheckComparesEveryDerivedTable(t *testing.T) {
 	}
 	before := 0
 	for _, view := range views {
-		damage(t, s, "ALTER TABLE "+view.target+" DELETE WHERE 1")
+		if view.target == "emitter_numbers" { // the stream's events carry no numbers
+			damage(t, s, "INSERT INTO emitter_numbers (namespace, emitter, block, numbers) SELECT '', 'e', 0, groupBitmapState(toUInt8(1))")
+		} else {
+			damage(t, s, "ALTER TABLE "+view.target+" DELETE WHERE 1")
+		}
 		v := checked(t, s, truth)
 		if v.Derived <= before {
-			t.Errorf("%s is empty, and nobody says so", view.target)
+			t.Errorf("%s is wrong, and nobody says so", view.target)
 		}
 		before = v.Derived
 	}
