@@ -214,7 +214,7 @@ func (c Config) Grants() (always, migrate []string) {
 	always = []string{"GRANT SELECT, INSERT, ALTER UPDATE, ALTER DELETE ON " + c.Database + ".*" + user} // to purge rejects; to join old rows of the ledger
 	migrate = []string{
 		createsDatabase + " ON " + c.Database + ".*" + user,
-		"GRANT CREATE TABLE, CREATE VIEW, DROP VIEW, ALTER TABLE, ALTER VIEW ON " + c.Database + ".*" + user,
+		"GRANT CREATE TABLE, CREATE VIEW, DROP TABLE, ALTER TABLE, ALTER VIEW ON " + c.Database + ".*" + user,
 		"GRANT TABLE ENGINE ON *" + user,
 	}
 	if c.Cluster != "" {

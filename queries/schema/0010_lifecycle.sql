@@ -13,9 +13,7 @@ ALTER TABLE finding_log MODIFY SETTING non_replicated_deduplication_window = 100
 
 -- How each finding stands: its state is that of the last entry which changed it, save that an acknowledgement counts for an
 -- open finding only. So one that crosses a resolution, neither knowing of the other, does not bring the finding back.
-DROP VIEW IF EXISTS finding_states;
-
-CREATE VIEW IF NOT EXISTS finding_states AS
+CREATE OR REPLACE VIEW finding_states AS
 SELECT
     finding_id,
     argMaxIf(to_state, (time, to_state), from_state != to_state AND to_state != 'acknowledged') AS decided,
@@ -28,10 +26,9 @@ SELECT
 FROM finding_log
 GROUP BY finding_id;
 
--- Each finding once, as it is now.
-DROP VIEW IF EXISTS findings;
-
-CREATE VIEW IF NOT EXISTS findings AS
+-- Each finding once, as it is now. The views are replaced in one step: whoever comes too late to a migration, and ends half-way,
+-- must not leave the database without them.
+CREATE OR REPLACE VIEW findings AS
 SELECT
     v.id AS id,
     v.rule AS rule,

@@ -23,9 +23,7 @@ ALTER TABLE auditor.finding_log_local ON CLUSTER 'main' MODIFY SETTING replicate
 
 -- How each finding stands: its state is that of the last entry which changed it, save that an acknowledgement counts for an
 -- open finding only. So one that crosses a resolution, neither knowing of the other, does not bring the finding back.
-DROP VIEW IF EXISTS auditor.finding_states ON CLUSTER 'main' SYNC;
-
-CREATE VIEW IF NOT EXISTS auditor.finding_states ON CLUSTER 'main' AS
+CREATE OR REPLACE VIEW auditor.finding_states ON CLUSTER 'main' AS
 SELECT
     finding_id,
     argMaxIf(to_state, (time, to_state), from_state != to_state AND to_state != 'acknowledged') AS decided,
@@ -38,10 +36,9 @@ SELECT
 FROM auditor.finding_log
 GROUP BY finding_id;
 
--- Each finding once, as it is now.
-DROP VIEW IF EXISTS auditor.findings ON CLUSTER 'main' SYNC;
-
-CREATE VIEW IF NOT EXISTS auditor.findings ON CLUSTER 'main' AS
+-- Each finding once, as it is now. The views are replaced in one step: whoever comes too late to a migration, and ends half-way,
+-- must not leave the database without them.
+CREATE OR REPLACE VIEW auditor.findings ON CLUSTER 'main' AS
 SELECT
     v.id AS id,
     v.rule AS rule,
