@@ -144,7 +144,7 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 			want: counts{ledger: 1}},
 		{name: "a false finding", damage: "INSERT INTO finding_versions (id, rule, business_key) VALUES ('x', 'stuck_pending', 'healthy:1')",
 			want: counts{falseFindings: 1}},
-		{name: "a finding missing", damage: "ALTER TABLE finding_versions DELETE WHERE id = '0'", want: counts{missedFindings: 1}},
+		{name: "a finding missing", damage: "ALTER TABLE finding_versions DELETE WHERE id = '0'", want: counts{derived: 1, missedFindings: 1}},
 		{name: "a finding with another cause", damage: "ALTER TABLE finding_versions UPDATE cause = 'unknown' WHERE rule = 'repeated_effect' AND id = (SELECT min(id) FROM finding_versions WHERE rule = 'repeated_effect')",
 			want: counts{missedFindings: 1}},
 		{name: "a record that nobody sent", spoil: func(t *truth) { delete(t.contents, t.log[1][0].print) },

@@ -29,6 +29,7 @@ func (t *story) expect(rule, cause string) {
 
 const (
 	repeatedEffect = "repeated_effect"
+	concurrentRuns = "concurrent_runs"
 	retryStorm     = "retry_storm"
 	stuckPending   = "stuck_pending"
 )
@@ -48,6 +49,7 @@ func publishedTwice(t *story) {
 // redeliveredWhileRunning is a visibility time-out that is shorter than the run.
 func redeliveredWhileRunning(t *story) {
 	t.expect(repeatedEffect, "redelivered_while_running")
+	t.expect(concurrentRuns, "redelivered_while_running")
 	t.publish()
 	t.run()
 	first := t.worker
