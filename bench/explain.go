@@ -43,7 +43,10 @@ func (r *rulesBench) explain(ctx context.Context) ([]statementCost, error) {
 	if _, err := engine.Look(ctx, r.shape.now); err != nil { // the first look of an engine is none like the others
 		return nil, err
 	}
-	r.shape.now = r.shape.now.Add(time.Minute)
+	if err := r.settleIn(ctx, engine); err != nil {
+		return nil, err
+	}
+	r.shape.now = r.shape.now.Add(time.Minute) // so that the populations are judged
 	if _, err := r.ingest(ctx, r.options.fresh); err != nil {
 		return nil, err
 	}
@@ -57,7 +60,7 @@ func (r *rulesBench) explain(ctx context.Context) ([]statementCost, error) {
 	for _, c := range p.costs {
 		costs = append(costs, *c)
 	}
-	slices.SortFunc(costs, func(a, b statementCost) int { return int(b.time - a.time) })
+	slices.SortFunc(costs, func(a, b statementCost) int { return int(b.cpu - a.cpu) })
 	return costs, nil
 }
 
@@ -101,17 +104,17 @@ func statementName(request *http.Request) string {
 	return "others"
 }
 
-func (p *explainer) counters(ctx context.Context) (c [3]int, err error) {
+func (p *explainer) counters(ctx context.Context) (c [4]int, err error) {
 	rows, err := p.engine.ask(ctx, "default", "SELECT sumIf(value, event = 'SelectedRows'), sumIf(value, event = 'SelectedParts'), "+
-		"sumIf(value, event = 'SelectedMarks') FROM system.events", nil, nil)
+		"sumIf(value, event = 'SelectedMarks'), sumIf(value, event = 'OSCPUVirtualTimeMicroseconds') FROM system.events", nil, nil)
 	if err != nil {
 		return c, err
 	}
-	_, err = fmt.Sscan(strings.Join(rows[0], " "), &c[0], &c[1], &c[2])
+	_, err = fmt.Sscan(strings.Join(rows[0], " "), &c[0], &c[1], &c[2], &c[3])
 	return c, err
 }
 
-func (p *explainer) note(name string, took time.Duration, before, after [3]int) {
+func (p *explainer) note(name string, took time.Duration, before, after [4]int) {
 	c := p.costs[name]
 	if c == nil {
 		c = &statementCost{name: name}
@@ -122,4 +125,5 @@ func (p *explainer) note(name string, took time.Duration, before, after [3]int) 
 	c.rows += after[0] - before[0]
 	c.parts += after[1] - before[1]
 	c.marks += after[2] - before[2]
+	c.cpu += time.Duration(after[3]-before[3]) * time.Microsecond
 }

@@ -43,7 +43,7 @@ func parseRules(args []string, stderr io.Writer) (rulesOptions, error) {
 	small := flags.Float64("small", 10e6, "events stored at first")
 	large := flags.Float64("large", 100e6, "events stored in the end")
 	fresh := flags.Float64("new", 50e3, "new events that a tick looks at")
-	flags.IntVar(&o.ticks, "ticks", 5, "ticks that are measured at each size, behind one that is not")
+	flags.IntVar(&o.ticks, "ticks", 10, "ticks that are measured at each size, behind one that is not")
 	flags.Float64Var(&o.known, "known", 0.1, "share of the new tasks that work for a business key of a task stored long before")
 	flags.BoolVar(&o.explain, "explain", false, "tell what each statement of one more tick reads")
 	flags.StringVar(&o.dir, "dir", "", "an empty directory for the data, which is removed at the end; a temporary one if empty")
@@ -239,7 +239,6 @@ func (r *rulesBench) tick(ctx context.Context, engine *rules.Engine) (t tick, er
 		return t, err
 	}
 	begun := time.Now()
-	// A minute lies between two ticks, so that the populations are judged in each.
 	for more := true; more; {
 		if more, err = engine.Look(ctx, r.shape.now.Add(time.Second)); err != nil {
 			return t, err
@@ -256,7 +255,7 @@ func (r *rulesBench) tick(ctx context.Context, engine *rules.Engine) (t tick, er
 	}
 	after, err := r.times()
 	t.engine, t.auditor = after.engine-before.engine, after.self-before.self
-	r.shape.now = r.shape.now.Add(time.Minute)
+	r.shape.now = r.shape.now.Add(rules.DefaultConfig().Interval)
 	return t, err
 }
 

@@ -39,7 +39,7 @@ type statementCost struct {
 	name               string
 	calls              int
 	rows, parts, marks int
-	time               time.Duration
+	time, cpu          time.Duration
 }
 
 func (s *sized) median(of func(*tick) float64) float64 {
@@ -58,6 +58,24 @@ func (s *sized) ingest() float64 {
 	return s.median(func(t *tick) float64 { return t.ingest.Seconds() })
 }
 func (s *sized) rows() float64 { return s.median(func(t *tick) float64 { return float64(t.rows) }) }
+
+// ratio is what the ticks took of a processor in parts of what it took to ingest the same events, all together: some of them judge
+// the populations too.
+func (s *sized) ratio() float64 {
+	var ticks, ingest time.Duration
+	for i := range s.ticks {
+		ticks, ingest = ticks+s.ticks[i].cpu(), ingest+s.ticks[i].ingest
+	}
+	return ticks.Seconds() / max(ingest.Seconds(), 0.01)
+}
+
+// longest is the longest tick, in milliseconds.
+func (s *sized) longest() (ms float64) {
+	for i := range s.ticks {
+		ms = max(ms, s.ticks[i].wall.Seconds()*1000)
+	}
+	return ms
+}
 
 // share is the part of the keys that has a past, as a fraction.
 func (s *sized) share(of func(keyCounts) int) float64 {
@@ -92,6 +110,7 @@ func (r *rulesResult) print(w io.Writer) error {
 		RatioSmall  float64 `json:"cpu_ratio_to_ingest_10m"`
 		CPU         float64 `json:"tick_cpu_seconds"`
 		Ingest      float64 `json:"ingest_cpu_seconds"`
+		Longest     float64 `json:"longest_tick_ms_100m"`
 		RowsSmall   float64 `json:"rows_read_10m"`
 		RowsLarge   float64 `json:"rows_read_100m"`
 		Known       float64 `json:"keys_with_an_old_past"`
@@ -101,8 +120,8 @@ func (r *rulesResult) print(w io.Writer) error {
 		New         int     `json:"new_events"`
 		Ticks       int     `json:"ticks"`
 	}{
-		round(small.wall()), round(large.wall()), round(large.wall() / small.wall()), round(large.cpu() / large.ingest()),
-		round(small.cpu() / small.ingest()), round(large.cpu()), round(large.ingest()), small.rows(), large.rows(),
+		round(small.wall()), round(large.wall()), round(large.wall() / small.wall()), round(large.ratio()),
+		round(small.ratio()), round(large.cpu()), round(large.ingest()), round(large.longest()), small.rows(), large.rows(),
 		round(large.share(keyCounts.ofOld)), round(large.share(keyCounts.ofRecent)),
 		small.events, large.events, r.options.fresh, r.options.ticks,
 	})
@@ -118,9 +137,9 @@ func (s *sized) printStatements(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "\none tick, by statement, with %d events stored\n\n", s.events)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "statement\tcalls\tms\trows read\tparts\tgranules\t")
+	fmt.Fprintln(table, "statement\tcalls\tms\tCPU ms\trows read\tparts\tgranules\t")
 	for _, c := range s.statements {
-		fmt.Fprintf(table, "%s\t%d\t%.1f\t%d\t%d\t%d\t\n", c.name, c.calls, c.time.Seconds()*1000, c.rows, c.parts, c.marks)
+		fmt.Fprintf(table, "%s\t%d\t%.1f\t%.1f\t%d\t%d\t%d\t\n", c.name, c.calls, c.time.Seconds()*1000, c.cpu.Seconds()*1000, c.rows, c.parts, c.marks)
 	}
 	return table.Flush()
 }

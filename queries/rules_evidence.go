@@ -105,7 +105,7 @@ const failingSample = 1000
 
 // Failing tells what became of the task ids that were tried again after an error, by task and type of error: of those of which
 // something reached Kafka from since on, where an error that was declared permanent was retried or at least ids were tried again.
-func (s *Store) Failing(ctx context.Context, from, until, since time.Time, ids int) ([]history.Failing, error) {
+func (s *Store) Failing(ctx context.Context, from, until, since time.Time, ids int, transient []string) ([]history.Failing, error) {
 	type row struct {
 		Namespace string    `ch:"namespace"`
 		Task      string    `ch:"name"`
@@ -119,7 +119,8 @@ func (s *Store) Failing(ctx context.Context, from, until, since time.Time, ids i
 		Last      time.Time `ch:"last_at"`
 		TaskIDs   []string  `ch:"task_ids"`
 	}
-	rows, err := selectAll[row](ctx, s, "rules/failing", params{"from": from, "until": until, "since": since, "ids": uint64(ids), "sample": uint64(failingSample)})
+	rows, err := selectAll[row](ctx, s, "rules/failing", params{"from": from, "until": until, "since": since, "ids": uint64(ids), "sample": uint64(failingSample),
+		"transient": likes(transient)})
 	return pluck(rows, func(r *row) history.Failing {
 		return history.Failing{Namespace: r.Namespace, Task: r.Task, ErrorType: r.ErrorType, Declared: int(r.Declared), Exhausted: int(r.Exhausted),
 			Healed: int(r.Healed), IDs: int(r.IDs), Retries: int(r.Retries), First: known(r.First), Last: known(r.Last), TaskIDs: r.TaskIDs}

@@ -3,6 +3,7 @@ package rules
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,7 +16,9 @@ type news struct {
 	ask      history.Stretch   // how to ask for them, but for which they are
 	since    time.Time         // what arrived before counts for nothing
 	recent   time.Time         // when the recent past begins
-	young    []uint64          // keys of which nothing arrived before that
+	now      time.Time         // when the oldest change arrived
+	fresh    []uint64          // keys of which nothing arrived before that
+	young    []history.Arrived // those of which nothing arrived before the recent past, with when their events arrived since
 	old      []history.Arrived // the others, with when their older events arrived
 	drifting map[uint64]history.Subject
 }
@@ -37,13 +40,14 @@ func (e *Engine) note(ctx context.Context, n *news, q history.Stretch, oldest ti
 		return err
 	}
 	recent := later(oldest.Add(-youth), q.Since)
-	var young []uint64
+	var young []history.Arrived
 	for _, key := range keys {
-		past, any := e.pastOf(key, q.Since, recent)
-		if any {
+		if past, any := e.pastOf(key, q.Since, recent); any {
 			n.old = append(n.old, history.Arrived{Hash: key.Hash, Arrival: past})
+		} else if past, any := e.pastOf(key, recent, oldest); any {
+			young = append(young, history.Arrived{Hash: key.Hash, Arrival: past})
 		} else {
-			young = append(young, key.Hash)
+			n.fresh = append(n.fresh, key.Hash)
 		}
 		e.known.add(key.Hash, key.Arrival)
 		for _, task := range key.Tasks {
@@ -51,19 +55,17 @@ func (e *Engine) note(ctx context.Context, n *news, q history.Stretch, oldest ti
 		}
 	}
 	if keyless {
-		if young, err = e.withoutOldTasks(ctx, n, young, q.Since, recent); err != nil {
+		if young, err = e.withAllTasks(ctx, n, young, q.Since, recent, oldest); err != nil {
 			return err
 		}
 	}
 	if n.recent.IsZero() {
-		n.since, n.recent, n.drifting = q.Since, recent, map[uint64]history.Subject{}
+		n.since, n.recent, n.now, n.drifting = q.Since, recent, oldest, map[uint64]history.Subject{}
 	}
-	n.ask, n.since, n.recent = q, earlier(n.since, q.Since), earlier(n.recent, recent)
-	n.young = append(n.young, young...)
-	for hash, s := range drifting {
-		n.drifting[hash] = s
-	}
-	if len(n.young)+len(n.old) < newsAtOnce {
+	n.ask, n.young = q, append(n.young, young...)
+	n.since, n.recent, n.now = earlier(n.since, q.Since), earlier(n.recent, recent), earlier(n.now, oldest)
+	maps.Copy(n.drifting, drifting)
+	if len(n.fresh)+len(n.young)+len(n.old) < newsAtOnce {
 		return nil
 	}
 	err = e.judgeNews(ctx, n, at)
@@ -71,59 +73,70 @@ func (e *Engine) note(ctx context.Context, n *news, q history.Stretch, oldest ti
 	return err
 }
 
-// pastOf is when the events of a key, and those of its tasks that carry no key, arrived before the recent past; any is false when
-// there were none.
-func (e *Engine) pastOf(key history.Arrived, since, recent time.Time) (past history.Arrival, any bool) {
-	past, any = e.known.before(key.Hash, since, recent)
+// pastOf is when the events of a key, and those of its tasks that carry no key, arrived from one moment to before another; any is
+// false when there were none.
+func (e *Engine) pastOf(key history.Arrived, from, to time.Time) (past history.Arrival, any bool) {
+	own, any := e.known.before(key.Hash, from, to)
+	past = own
 	for _, task := range key.Tasks {
-		if more, old := e.known.before(task, since, recent); old {
+		if more, has := e.known.before(task, from, to); has {
 			past, any = past.And(more), true
 		}
+	}
+	if past != own {
+		e.known.add(key.Hash, past)
 	}
 	return past, any
 }
 
-// withoutOldTasks moves those of the young keys to the old ones of which another task has events without a key that are older.
-func (e *Engine) withoutOldTasks(ctx context.Context, n *news, young []uint64, since, recent time.Time) ([]uint64, error) {
-	keys, err := e.store.KeyTasks(ctx, young, recent)
+// withAllTasks takes into account that young keys may have further tasks of which events arrived earlier that carry no key. Those of
+// the keys that turn out to be old it adds to the news, and gives the others.
+func (e *Engine) withAllTasks(ctx context.Context, n *news, young []history.Arrived, since, recent, oldest time.Time) ([]history.Arrived, error) {
+	hashes := make([]uint64, len(young))
+	for i := range young {
+		hashes[i] = young[i].Hash
+	}
+	keys, err := e.store.KeyTasks(ctx, hashes, recent)
 	if err != nil {
 		return nil, fmt.Errorf("read the tasks of the changed keys: %w", err)
 	}
-	moved := map[uint64]bool{}
+	tasks := map[uint64][]uint64{}
 	for _, key := range keys {
-		if past, any := e.pastOf(key, since, recent); any {
-			e.known.add(key.Hash, past)
-			n.old, moved[key.Hash] = append(n.old, history.Arrived{Hash: key.Hash, Arrival: past}), true
-		}
+		tasks[key.Hash] = key.Tasks
 	}
-	return slices.DeleteFunc(young, func(hash uint64) bool { return moved[hash] }), nil
+	var still []history.Arrived
+	for _, key := range young {
+		key.Tasks = tasks[key.Hash]
+		if past, any := e.pastOf(key, since, recent); any {
+			n.old = append(n.old, history.Arrived{Hash: key.Hash, Arrival: past})
+			continue
+		}
+		if past, any := e.pastOf(key, recent, oldest); any {
+			key.Arrival = key.Arrival.And(past)
+		}
+		still = append(still, key)
+	}
+	return still, nil
 }
 
-// judgeNews judges the keys that changed: the young ones by what arrived of late, the old ones in groups.
+// judgeNews judges the keys that changed: the fresh and the young ones by what arrived of late, the old ones in groups.
 func (e *Engine) judgeNews(ctx context.Context, n *news, at moment) error {
-	if len(n.young) > 0 {
-		q := n.ask
-		q.Keys, q.Since = n.young, n.recent
-		if err := e.judgeChanged(ctx, q, n.since, at); err != nil {
-			return err
-		}
+	fresh, young := n.ask, n.ask
+	fresh.Keys, fresh.Since, young.Since = n.fresh, n.now, n.now
+	for _, key := range n.young {
+		young.Keys, young.Since = append(young.Keys, key.Hash), earlier(young.Since, key.First)
 	}
+	stretches := []history.Stretch{fresh, young}
 	for _, group := range n.groups() {
 		q := n.ask
 		q.Since, q.Quiet.Last = group[0].First, n.recent
 		for _, key := range group {
 			q.Keys, q.Since, q.Quiet.First = append(q.Keys, key.Hash), earlier(q.Since, key.First), later(q.Quiet.First, key.Last)
 		}
-		if err := e.judgeChanged(ctx, q, n.since, at); err != nil {
-			return err
-		}
+		stretches = append(stretches, q)
 	}
-	var drifting []history.Subject
-	for _, s := range n.drifting {
-		drifting = append(drifting, s)
-	}
-	_, err := e.judgeAll(ctx, drifting, reach{since: n.since}, at)
-	return err
+	stretches = slices.DeleteFunc(stretches, func(q history.Stretch) bool { return len(q.Keys) == 0 })
+	return e.judgeChanged(ctx, n.since, at, slices.Collect(maps.Values(n.drifting)), stretches...)
 }
 
 // groups puts the old keys together whose past lies in the same period, and those of which it lies in several.

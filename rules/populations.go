@@ -11,14 +11,21 @@ import (
 type populations struct {
 	judgedAt time.Time // when they were last judged
 	oldest   time.Time // when the oldest change since then reached Kafka; zero when there is none
+	took     time.Duration
 }
 
 // populationBack is how long ago storms may have begun that may still grow.
 const populationBack = 2 * time.Hour
 
-// populationPause is how long to wait between two judgements of the populations, which read more than what is new: they are
-// judged at every second look.
-func (e *Engine) populationPause() time.Duration { return e.config.Interval * 3 / 2 }
+// populationShare bounds what the populations cost: to judge them takes one in so many parts of the time at most. They read more than
+// what is new.
+const populationShare = 20
+
+// populationPause is how long to wait between two judgements of the populations: they are judged at every second look, or as often as
+// their share of the time allows.
+func (e *Engine) populationPause() time.Duration {
+	return max(e.config.Interval*3/2, populationShare*e.populations.took)
+}
 
 // arrived notes that changes are there of which the oldest reached Kafka at that time.
 func (p *populations) arrived(oldest time.Time) {
@@ -34,6 +41,7 @@ func (e *Engine) judgePopulations(ctx context.Context, at moment) error {
 	if !at.past && !first && (at.now.Sub(p.judgedAt) < e.populationPause() || p.oldest.IsZero() && !e.gapsDue(at.now)) {
 		return nil
 	}
+	begun := time.Now()
 	from := at.from.Truncate(24 * time.Hour)
 	if !at.past && !first {
 		var err error
@@ -61,7 +69,7 @@ func (e *Engine) judgePopulations(ctx context.Context, at moment) error {
 	if !at.past {
 		failingFrom = at.now.Add(-e.config.longestLookBack())
 	}
-	failing, err := e.store.Failing(ctx, failingFrom, at.limit(), arrived, e.config.leastPermanentIDs())
+	failing, err := e.store.Failing(ctx, failingFrom, at.limit(), arrived, e.config.leastPermanentIDs(), e.config.Transient)
 	if err != nil {
 		return fmt.Errorf("read what became of failures: %w", err)
 	}
@@ -77,7 +85,10 @@ func (e *Engine) judgePopulations(ctx context.Context, at moment) error {
 	if err := e.judgeIncidents(ctx, changed, at); err != nil {
 		return err
 	}
-	e.populations = populations{judgedAt: at.now}
+	e.populations = populations{judgedAt: at.now, took: time.Since(begun)}
+	if first {
+		e.populations.took = 0 // all there is was judged, and will not be again
+	}
 	return nil
 }
 

@@ -84,7 +84,7 @@ type Pasts interface {
 	Emitters(ctx context.Context, since time.Time) (map[string][]string, error)
 	// Failing tells what became of the ids that were tried again after an error, by task and type of error, of those of which
 	// something reached Kafka from since on, where an error declared permanent was retried or at least ids were tried again.
-	Failing(ctx context.Context, from, until, since time.Time, ids int) ([]history.Failing, error)
+	Failing(ctx context.Context, from, until, since time.Time, ids int, transient []string) ([]history.Failing, error)
 	// UsualEffects gives the effects that at least share of the successful ids of each task did, where at least runs were seen.
 	UsualEffects(ctx context.Context, namespace string, tasks []string, since, until time.Time, runs int, share float64) (map[string][]string, error)
 	// RunTimes gives the 99th percentile of each task's run times, where enough of them were seen.
@@ -300,23 +300,33 @@ func (e *Engine) partition(ctx context.Context, of event.PartitionID, from, end 
 		LoopRetries: e.config.leastRetries(), SwallowedAfter: e.config.leastSwallowed(),
 		StuckAfter: e.config.stuckAfterByTask(p99), StuckPatterns: patterns, StuckByPattern: byPattern}
 	if at.past {
-		return to, e.judgeChanged(ctx, q, since, at)
+		return to, e.judgeChanged(ctx, since, at, nil, q)
 	}
 	return to, e.note(ctx, news, q, oldest, at)
 }
 
-// judgeChanged judges the keys that changed in a stretch, or that it names.
-func (e *Engine) judgeChanged(ctx context.Context, q history.Stretch, since time.Time, at moment) error {
-	suspects, tasks, err := e.store.Changed(ctx, q)
-	if err != nil {
-		return fmt.Errorf("read the changed keys: %w", err)
+// judgeChanged judges the keys that changed in a stretch, or those that it names; of several, all that they come to together.
+func (e *Engine) judgeChanged(ctx context.Context, since time.Time, at moment, suspects []history.Subject, stretches ...history.Stretch) error {
+	var tasks []history.Pending
+	for _, q := range stretches {
+		some, of, err := e.store.Changed(ctx, q)
+		if err != nil {
+			return fmt.Errorf("read the changed keys: %w", err)
+		}
+		suspects, tasks = append(suspects, some...), append(tasks, of...)
 	}
+	seen := make(map[history.Subject]bool, len(suspects))
+	suspects = slices.DeleteFunc(suspects, func(s history.Subject) bool {
+		again := seen[s]
+		seen[s] = true
+		return again
+	})
 	e.metrics.suspects.Add(float64(len(suspects)))
 	if err := e.store.SavePending(ctx, tasks); err != nil {
 		return fmt.Errorf("note the tasks without an end: %w", err)
 	}
 	ended := slices.DeleteFunc(tasks, func(t history.Pending) bool { return t.Open })
-	_, err = e.judgeAll(ctx, suspects, reach{since: since, ended: ended}, at)
+	_, err := e.judgeAll(ctx, suspects, reach{since: since, ended: ended}, at)
 	return err
 }
 

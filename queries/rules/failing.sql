@@ -1,13 +1,19 @@
 -- name: rules/failing
 -- What became of the task ids that were tried again after an error, by task and type of error.
 -- params: from DateTime64(6, 'UTC'), until DateTime64(6, 'UTC'), since DateTime64(6, 'UTC'), arrived DateTime64(6, 'UTC'),
---    ids UInt64, sample UInt64
+--    ids UInt64, sample UInt64, transient Array(String)
 -- returns: one row a task and type of error of which something reached Kafka since then, where an error that was declared permanent
---    was retried, or so many ids were tried again; of at most sample ids each. In order
+--    was retried, or so many ids were tried again; of at most sample ids each. In order. Types of error
+--    like those in transient count only where one was declared permanent
 -- cost: the failures from then on, and a key look-up for each id of the rows
--- example: {"from": "2026-11-02 00:00:00", "until": "2026-11-03 00:00:00", "since": "2026-11-02 08:00:00", "arrived": "2026-11-03 00:00:00", "ids": 5, "sample": 1000}
+-- example: {"from": "2026-11-02 00:00:00", "until": "2026-11-03 00:00:00", "since": "2026-11-02 08:00:00", "arrived": "2026-11-03 00:00:00", "ids": 5, "sample": 1000, "transient": ["%Timeout%"]}
 WITH
-    fresh AS (SELECT DISTINCT namespace, error_type FROM failures WHERE kafka_time >= {since:DateTime64(6, 'UTC')}),
+    fresh AS
+    (
+        SELECT DISTINCT namespace, error_type
+        FROM failures
+        WHERE kafka_time >= {since:DateTime64(6, 'UTC')} AND (permanent OR NOT arrayExists(pattern -> error_type LIKE pattern, {transient:Array(String)}))
+    ),
     named AS
     (
         SELECT f.namespace AS namespace, if(f.task != '', toString(f.task), toString(k.name)) AS name, f.error_type AS error_type,
