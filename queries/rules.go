@@ -175,68 +175,6 @@ func (s *Store) Signals(ctx context.Context, namespace string, workers []string,
 	return signals, nil
 }
 
-// OldestAttempt gives the first minute in which a retry, or an attempt after one, happened of those that reached Kafka from
-// a time on; false when there are none.
-func (s *Store) OldestAttempt(ctx context.Context, since time.Time) (time.Time, bool, error) {
-	type row struct {
-		Oldest   time.Time `ch:"oldest"`
-		Attempts uint64    `ch:"attempts"`
-	}
-	r, _, err := selectOne[row](ctx, s, "rules/oldest_attempt", params{"since": since})
-	return known(r.Oldest), r.Attempts > 0, err
-}
-
-// Waves gives every second's wave of the tasks of which at least ids came to their next retry within one second, by the clock of
-// one host where the retries tell by how much others differ from it, up to skew.
-func (s *Store) Waves(ctx context.Context, from, until time.Time, ids int, skew time.Duration) ([]history.Wave, error) {
-	type row struct {
-		Namespace string    `ch:"namespace"`
-		Task      string    `ch:"name"`
-		Measure   string    `ch:"measure"`
-		Second    time.Time `ch:"second"`
-		IDs       uint64    `ch:"ids"`
-		GapLow    float64   `ch:"gap_low"`
-		Gap       float64   `ch:"gap"`
-		GapHigh   float64   `ch:"gap_high"`
-		Breadth   float64   `ch:"breadth"`
-		First     time.Time `ch:"first_at"`
-		Last      time.Time `ch:"last_at"`
-		ErrorType string    `ch:"error_type"`
-		TaskIDs   []string  `ch:"task_ids"`
-	}
-	rows, err := selectAll[row](ctx, s, "rules/waves", params{"from": from, "until": until, "ids": uint64(ids), "skew": skew.Seconds()})
-	if err != nil {
-		return nil, err
-	}
-	waves := make([]history.Wave, len(rows))
-	for i, r := range rows {
-		waves[i] = history.Wave{Namespace: r.Namespace, Task: r.Task, Measure: r.Measure, Second: r.Second, IDs: int(r.IDs),
-			GapLow: r.GapLow, Gap: r.Gap, GapHigh: r.GapHigh, Breadth: r.Breadth, First: r.First, Last: r.Last,
-			ErrorType: r.ErrorType, TaskIDs: r.TaskIDs}
-	}
-	return waves, nil
-}
-
-// Minutes gives what the tasks with at least retries retries did, minute by minute.
-func (s *Store) Minutes(ctx context.Context, from, until time.Time, retries int) ([]history.Minute, error) {
-	type row struct {
-		Namespace string    `ch:"namespace"`
-		Task      string    `ch:"name"`
-		Minute    time.Time `ch:"minute"`
-		Runs      uint64    `ch:"runs"`
-		Retries   uint64    `ch:"retries"`
-	}
-	rows, err := selectAll[row](ctx, s, "rules/minutes", params{"from": from, "until": until, "retries": uint64(retries)})
-	if err != nil {
-		return nil, err
-	}
-	minutes := make([]history.Minute, len(rows))
-	for i, r := range rows {
-		minutes[i] = history.Minute{Namespace: r.Namespace, Task: r.Task, Minute: r.Minute, Runs: int(r.Runs), Retries: int(r.Retries)}
-	}
-	return minutes, nil
-}
-
 // Unresolved gives the findings about the subjects that are not resolved.
 func (s *Store) Unresolved(ctx context.Context, subjects []history.Subject) ([]finding.Finding, error) {
 	var ids []string
@@ -275,13 +213,7 @@ func subjectParams(subjects []history.Subject) params {
 
 // subjectChunks cuts a list of subjects as chunks cuts texts.
 func subjectChunks(subjects []history.Subject) [][]history.Subject {
-	texts := pluck(subjects, func(s *history.Subject) string { return s.Namespace + s.BusinessKey + s.TaskID })
-	var all [][]history.Subject
-	for _, some := range chunks(texts) {
-		all = append(all, subjects[:len(some)])
-		subjects = subjects[len(some):]
-	}
-	return all
+	return named(subjects, func(s *history.Subject) string { return s.Namespace + s.BusinessKey + s.TaskID })
 }
 
 // likes gives patterns, in which * stands for any text, as LIKE reads them.

@@ -100,33 +100,6 @@ func (s *Store) Emitters(ctx context.Context, since time.Time) (map[string][]str
 	return emitters, nil
 }
 
-// failingSample is of how many ids of a task and type of error it is looked up what became of them.
-const failingSample = 1000
-
-// Failing tells what became of the task ids that were tried again after an error, by task and type of error: of those of which
-// something reached Kafka from since on, where an error that was declared permanent was retried or at least ids were tried again.
-func (s *Store) Failing(ctx context.Context, from, until, since time.Time, ids int, transient []string) ([]history.Failing, error) {
-	type row struct {
-		Namespace string    `ch:"namespace"`
-		Task      string    `ch:"name"`
-		ErrorType string    `ch:"error_type"`
-		Declared  uint64    `ch:"declared_ids"`
-		Exhausted uint64    `ch:"exhausted_ids"`
-		Healed    uint64    `ch:"healed_ids"`
-		IDs       uint64    `ch:"ids"`
-		Retries   uint64    `ch:"retries"`
-		First     time.Time `ch:"first_at"`
-		Last      time.Time `ch:"last_at"`
-		TaskIDs   []string  `ch:"task_ids"`
-	}
-	rows, err := selectAll[row](ctx, s, "rules/failing", params{"from": from, "until": until, "since": since, "ids": uint64(ids), "sample": uint64(failingSample),
-		"transient": likes(transient)})
-	return pluck(rows, func(r *row) history.Failing {
-		return history.Failing{Namespace: r.Namespace, Task: r.Task, ErrorType: r.ErrorType, Declared: int(r.Declared), Exhausted: int(r.Exhausted),
-			Healed: int(r.Healed), IDs: int(r.IDs), Retries: int(r.Retries), First: known(r.First), Last: known(r.Last), TaskIDs: r.TaskIDs}
-	}), err
-}
-
 // UsualEffects gives the effects that at least share of the successful ids of each task did, where at least runs of them were seen,
 // of those that reached Kafka from since on. It reads all of a bounded share of the keys.
 func (s *Store) UsualEffects(ctx context.Context, namespace string, tasks []string, since, until time.Time, runs int, share float64) (map[string][]string, error) {

@@ -91,7 +91,7 @@ func TestSurge(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			config := DefaultConfig()
-			got := surges(&config, test.minutes)
+			got := surges(&config, test.minutes, time.Time{})
 			if len(got) != test.want {
 				t.Errorf("%d findings, want %d: %+v", len(got), test.want, got)
 			}

@@ -103,15 +103,36 @@ const (
 // synchronised finds the tasks whose ids retry in lock-step: the gaps between their attempts are all alike, so that
 // there is no jitter, and they fall on the same moments, so that the service is hit by all of them at once.
 func synchronised(config *Config, waves []history.Wave) []finding.Finding {
-	byTask := map[[4]string][]history.Wave{}
-	for _, w := range waves {
-		if !slices.Contains(config.Polling, w.Task) && config.on(RetryStorm, w.Task) {
-			of := [4]string{w.Namespace, w.Task, w.Second.UTC().Format(time.DateOnly), w.Measure}
-			byTask[of] = append(byTask[of], w)
+	best := map[string]finding.Finding{}
+	for of, lockStep := range inLockStep(config, waves) {
+		if len(lockStep) < 2 && lockStep[0].IDs < singleWaveIDs*config.LockStep.Tasks {
+			continue
+		}
+		f := lockStepFinding(of, lockStep)
+		if other, seen := best[f.ID]; !seen || other.Fields["waves"].(int) < len(lockStep) || other.Fields["waves"] == len(lockStep) && of.measure == "attempt" {
+			best[f.ID] = f
 		}
 	}
-	best := map[string]finding.Finding{}
-	for of, all := range byTask {
+	return sortedFindings(best)
+}
+
+// waveDay is the waves of one task on one day, by one measure.
+type waveDay struct {
+	history.Task
+	day     string
+	measure string
+}
+
+// inLockStep gives the waves that are no chance, in order of time, where there are any.
+func inLockStep(config *Config, waves []history.Wave) map[waveDay][]history.Wave {
+	byDay := map[waveDay][]history.Wave{}
+	for _, w := range waves {
+		if !slices.Contains(config.Polling, w.Task) && config.on(RetryStorm, w.Task) {
+			of := waveDay{history.Task{Namespace: w.Namespace, Name: w.Task}, w.Second.UTC().Format(time.DateOnly), w.Measure}
+			byDay[of] = append(byDay[of], w)
+		}
+	}
+	for of, all := range byDay {
 		slices.SortFunc(all, func(a, b history.Wave) int { return a.Second.Compare(b.Second) })
 		var lockStep []history.Wave
 		for i, w := range all {
@@ -119,15 +140,11 @@ func synchronised(config *Config, waves []history.Wave) []finding.Finding {
 				lockStep = append(lockStep, w)
 			}
 		}
-		if len(lockStep) < 2 && !slices.ContainsFunc(lockStep, func(w history.Wave) bool { return w.IDs >= singleWaveIDs*config.LockStep.Tasks }) {
-			continue
-		}
-		f := lockStepFinding(of, lockStep)
-		if other, seen := best[f.ID]; !seen || other.Fields["waves"].(int) < len(lockStep) || other.Fields["waves"] == len(lockStep) && of[3] == "attempt" {
-			best[f.ID] = f
+		if byDay[of] = lockStep; len(lockStep) == 0 {
+			delete(byDay, of)
 		}
 	}
-	return sortedFindings(best)
+	return byDay
 }
 
 // regular reports whether the gaps before the wave are alike: a fixed interval, without jitter.
@@ -153,8 +170,8 @@ func standsOut(all []history.Wave, i int) bool {
 	return float64(w.IDs) >= waveFactor*mean
 }
 
-func lockStepFinding(of [4]string, waves []history.Wave) finding.Finding {
-	namespace, task, day := of[0], of[1], of[2]
+func lockStepFinding(of waveDay, waves []history.Wave) finding.Finding {
+	namespace, task, day := of.Namespace, of.Name, of.day
 	peak := slices.MaxFunc(waves, func(a, b history.Wave) int { return cmp.Compare(a.IDs, b.IDs) })
 	first, last := waves[0], waves[len(waves)-1]
 	gap := time.Duration(peak.Gap * float64(time.Second)).Round(time.Millisecond)
@@ -190,65 +207,91 @@ func lockStepFinding(of [4]string, waves []history.Wave) finding.Finding {
 	return f
 }
 
-const minBaseMinutes = 30 // minutes with runs that make a baseline
+const (
+	minBaseMinutes     = 30  // minutes with runs that make a baseline
+	leastAmplification = 0.5 // retries per first run below which nothing is a surge
+)
 
-// surges finds the tasks whose share of retries jumps against their own past.
-func surges(config *Config, minutes []history.Minute) []finding.Finding {
-	byTask := map[[2]string][]history.Minute{}
-	for _, m := range minutes {
-		if m.Task != "" && !slices.Contains(config.Polling, m.Task) && config.on(RetryStorm, m.Task) {
-			of := [2]string{m.Namespace, m.Task}
-			byTask[of] = append(byTask[of], m)
-		}
-	}
+// surges finds the tasks whose share of retries jumps against their own past, in a window that ends at a time or later.
+func surges(config *Config, minutes []history.Minute, since time.Time) []finding.Finding {
 	best := map[string]finding.Finding{}
-	for of, all := range byTask {
-		slices.SortFunc(all, func(a, b history.Minute) int { return a.Minute.Compare(b.Minute) })
-		for i := range all {
-			if f, ok := surge(config, of, all[:i+1]); ok {
-				if earlier, seen := best[f.ID]; seen {
-					f.FirstSeen = earlier.FirstSeen
-					if earlier.Fields["retries"].(int) > f.Fields["retries"].(int) {
-						earlier.LastSeen = f.LastSeen
-						f = earlier
-					}
-				}
-				best[f.ID] = f
+	for _, w := range surgeWindows(config, minutes, since) {
+		f, ok := surge(config, w)
+		if !ok {
+			continue
+		}
+		if earlier, seen := best[f.ID]; seen {
+			f.FirstSeen = earlier.FirstSeen
+			if earlier.Fields["retries"].(int) > f.Fields["retries"].(int) {
+				earlier.LastSeen = f.LastSeen
+				f = earlier
 			}
 		}
+		best[f.ID] = f
 	}
 	return sortedFindings(best)
 }
 
-// surge judges the window that ends with the last of a task's minutes.
-func surge(config *Config, of [2]string, minutes []history.Minute) (finding.Finding, bool) {
-	s := config.RetrySurge
-	end := minutes[len(minutes)-1].Minute.Add(time.Minute)
-	from, baseFrom := end.Add(-s.Window), end.Add(-s.Window-s.Base)
-	var now, base history.Minute
-	baseMinutes := 0
+// surgeWindow is what a task did in the window up to a time, and in the time before it that it is compared with.
+type surgeWindow struct {
+	of          history.Task
+	end         time.Time
+	now, base   history.Minute
+	baseMinutes int
+}
+
+// surgeWindows gives the windows in which a task retries so often that it may be a surge, and that end at a time or later; those of a
+// task in order of time.
+func surgeWindows(config *Config, minutes []history.Minute, since time.Time) []surgeWindow {
+	byTask := map[history.Task][]history.Minute{}
 	for _, m := range minutes {
-		switch {
-		case !m.Minute.Before(from):
-			now.Runs, now.Retries = now.Runs+m.Runs, now.Retries+m.Retries
-		case !m.Minute.Before(baseFrom):
-			base.Runs, base.Retries = base.Runs+m.Runs, base.Retries+m.Retries
-			baseMinutes++
+		if m.Task != "" && !slices.Contains(config.Polling, m.Task) && config.on(RetryStorm, m.Task) {
+			of := history.Task{Namespace: m.Namespace, Name: m.Task}
+			byTask[of] = append(byTask[of], m)
 		}
 	}
-	usual := amplification(base)
-	if now.Retries < s.Retries || baseMinutes < minBaseMinutes || amplification(now) < max(0.5, s.Factor*usual) {
+	s := config.RetrySurge
+	var windows []surgeWindow
+	for of, all := range byTask {
+		slices.SortFunc(all, func(a, b history.Minute) int { return a.Minute.Compare(b.Minute) })
+		w := surgeWindow{of: of}
+		first, baseFirst := 0, 0 // minute of the window, and of the time before it
+		for _, m := range all {
+			w.end = m.Minute.Add(time.Minute)
+			w.now.Runs, w.now.Retries = w.now.Runs+m.Runs, w.now.Retries+m.Retries
+			for ; all[first].Minute.Before(w.end.Add(-s.Window)); first++ {
+				w.now.Runs, w.now.Retries = w.now.Runs-all[first].Runs, w.now.Retries-all[first].Retries
+				w.base.Runs, w.base.Retries = w.base.Runs+all[first].Runs, w.base.Retries+all[first].Retries
+			}
+			for ; all[baseFirst].Minute.Before(w.end.Add(-s.Window - s.Base)); baseFirst++ {
+				w.base.Runs, w.base.Retries = w.base.Runs-all[baseFirst].Runs, w.base.Retries-all[baseFirst].Retries
+			}
+			w.baseMinutes = first - baseFirst
+			if !w.end.Before(since) && w.now.Retries >= s.Retries && amplification(w.now) >= leastAmplification {
+				windows = append(windows, w)
+			}
+		}
+	}
+	return windows
+}
+
+// surge judges a window.
+func surge(config *Config, w surgeWindow) (finding.Finding, bool) {
+	s := config.RetrySurge
+	of, now, end, from := w.of, w.now, w.end, w.end.Add(-s.Window)
+	usual := amplification(w.base)
+	if w.baseMinutes < minBaseMinutes || amplification(now) < s.Factor*usual {
 		return finding.Finding{}, false
 	}
 	f := finding.Finding{
-		ID:        finding.ID(RetryStorm, of[0], of[1], kindSurge+"\x00"+end.UTC().Format(time.DateOnly)),
+		ID:        finding.ID(RetryStorm, of.Namespace, of.Name, kindSurge+"\x00"+end.UTC().Format(time.DateOnly)),
 		Rule:      RetryStorm,
 		Severity:  finding.Warning,
-		Namespace: of[0],
-		Task:      of[1],
+		Namespace: of.Namespace,
+		Task:      of.Name,
 		FirstSeen: from,
 		LastSeen:  end,
-		Title:     fmt.Sprintf("%s retries %.1f times per first run (usual %.2f)", nameOf(of[1]), amplification(now), usual),
+		Title:     fmt.Sprintf("%s retries %.1f times per first run (usual %.2f)", nameOf(of.Name), amplification(now), usual),
 		Fields:    map[string]any{"kind": kindSurge, "retries": now.Retries, "retries_per_run": amplification(now), "usual_retries_per_run": usual, "window_seconds": s.Window.Seconds()},
 		Remedy:    "Look at the service that the task calls; bound the retries, let their delay grow, and add a circuit breaker.",
 	}

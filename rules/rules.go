@@ -73,24 +73,30 @@ type Pasts interface {
 	// OldestAttempt gives the first minute in which a retry, or an attempt after one, happened of those that reached Kafka
 	// from a time on; false when there are none.
 	OldestAttempt(ctx context.Context, since time.Time) (time.Time, bool, error)
+	// Crowds gives how many ids of each task retried, or came to their next attempt, within so short a time of each other (or a
+	// third more), minute by minute, in order of time; and how much of it reached Kafka from since on.
+	Crowds(ctx context.Context, from, until, since time.Time, within time.Duration) ([]history.Crowd, error)
 	// Waves gives, for the tasks of which at least ids came to their next retry within one second, every second's wave, by the
-	// clock of one host where the retries tell by how much others differ from it, up to skew.
-	Waves(ctx context.Context, from, to time.Time, ids int, skew time.Duration) ([]history.Wave, error)
+	// clock of one host where the retries tell by how much others differ from it, up to skew. The retry before it counts from back on.
+	Waves(ctx context.Context, of history.Population, back time.Time, ids int, skew time.Duration) ([]history.Wave, error)
 	// Drifted gives, of some task ids, those that stand under several business keys within one task, with these keys in order.
 	Drifted(ctx context.Context, tasks []history.TaskID) (map[history.TaskID][]string, error)
 	// Gaps gives what is missing of the numbers that emitters gave to events that reached Kafka from a time on.
 	Gaps(ctx context.Context, namespace string, emitters []string, since time.Time) ([]history.Gap, error)
 	// Emitters gives who numbered events that reached Kafka from a time on, by namespace.
 	Emitters(ctx context.Context, since time.Time) (map[string][]string, error)
-	// Failing tells what became of the ids that were tried again after an error, by task and type of error, of those of which
-	// something reached Kafka from since on, where an error declared permanent was retried or at least ids were tried again.
-	Failing(ctx context.Context, from, until, since time.Time, ids int, transient []string) ([]history.Failing, error)
+	// FreshErrors gives the types of error of which failures reached Kafka from a time on. Those that fit the transient patterns
+	// count only where one was declared permanent.
+	FreshErrors(ctx context.Context, since time.Time, transient []string) ([]history.ErrorType, error)
+	// Failing tells what became of the ids that were tried again after errors of some types, by task and type of error, where an
+	// error that was declared permanent was retried or at least ids were tried again.
+	Failing(ctx context.Context, errors []history.ErrorType, from, until time.Time, ids int) ([]history.Failing, error)
 	// UsualEffects gives the effects that at least share of the successful ids of each task did, where at least runs were seen.
 	UsualEffects(ctx context.Context, namespace string, tasks []string, since, until time.Time, runs int, share float64) (map[string][]string, error)
 	// RunTimes gives the 99th percentile of each task's run times, where enough of them were seen.
 	RunTimes(ctx context.Context, since, until time.Time) (map[string]time.Duration, error)
-	// Minutes gives what the tasks with at least retries retries did, minute by minute.
-	Minutes(ctx context.Context, from, to time.Time, retries int) ([]history.Minute, error)
+	// Minutes gives what the tasks with at least retries retries did, minute by minute, in order of time.
+	Minutes(ctx context.Context, of history.Population, retries int) ([]history.Minute, error)
 }
 
 // Findings keeps what was found.
@@ -166,7 +172,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 		failing = err != nil
 		e.metrics.look(time.Since(started), err)
-		if err == nil && !more && e.populations.oldest.IsZero() && !e.gapsOpen() {
+		if err == nil && !more && e.populations.judgedAll() && !e.gapsOpen() {
 			e.metrics.judged.Set(float64(started.UnixMicro()) / 1e6)
 		}
 		pause := e.config.Interval

@@ -2,6 +2,35 @@ package history
 
 import "time"
 
+// Task is the name of a task in its namespace.
+type Task struct {
+	Namespace string
+	Name      string
+}
+
+// Population is the runs of some tasks within a stretch of time.
+type Population struct {
+	Tasks       []Task // nil: every task
+	From, Until time.Time
+}
+
+// Crowd is how many ids of one task retried, or came to their next attempt, close together within one minute.
+type Crowd struct {
+	Namespace string
+	Task      string
+	Minute    time.Time
+	IDs       int // the most of them
+	FreshIDs  int // the most of them where something was new
+	Fresh     int // retries, and attempts after them, that were new
+	Retries   int // what was told twice counts twice
+}
+
+// ErrorType is a type of error in the namespace of the tasks that fail with it.
+type ErrorType struct {
+	Namespace string
+	Type      string
+}
+
 // Wave is how many task ids of one task came to their next retry within one second, and how alike the gaps before it
 // were, among them and among all that had failed in the same seconds.
 type Wave struct {

@@ -1,19 +1,12 @@
 -- name: rules/failing
 -- What became of the task ids that were tried again after an error, by task and type of error.
--- params: from DateTime64(6, 'UTC'), until DateTime64(6, 'UTC'), since DateTime64(6, 'UTC'), arrived DateTime64(6, 'UTC'),
---    ids UInt64, sample UInt64, transient Array(String)
--- returns: one row a task and type of error of which something reached Kafka since then, where an error that was declared permanent
---    was retried, or so many ids were tried again; of at most sample ids each. In order. Types of error
---    like those in transient count only where one was declared permanent
--- cost: the failures from then on, and a key look-up for each id of the rows
--- example: {"from": "2026-11-02 00:00:00", "until": "2026-11-03 00:00:00", "since": "2026-11-02 08:00:00", "arrived": "2026-11-03 00:00:00", "ids": 5, "sample": 1000, "transient": ["%Timeout%"]}
+-- params: from DateTime64(6, 'UTC'), until DateTime64(6, 'UTC'), arrived DateTime64(6, 'UTC'), namespaces Array(String),
+--    error_types Array(String), ids UInt64, sample UInt64
+-- returns: one row a task and type of error, of those types, where an error that was declared permanent was retried, or so many ids
+--    were tried again; of at most sample ids each. In order
+-- cost: the failures of these types from then on, and a key look-up for each id of the rows
+-- example: {"from": "2026-11-02 00:00:00", "until": "2026-11-03 00:00:00", "arrived": "2026-11-03 00:00:00", "namespaces": [""], "error_types": ["ValueError"], "ids": 5, "sample": 1000}
 WITH
-    fresh AS
-    (
-        SELECT DISTINCT namespace, error_type
-        FROM failures
-        WHERE kafka_time >= {since:DateTime64(6, 'UTC')} AND (permanent OR NOT arrayExists(pattern -> error_type LIKE pattern, {transient:Array(String)}))
-    ),
     named AS
     (
         SELECT f.namespace AS namespace, if(f.task != '', toString(f.task), toString(k.name)) AS name, f.error_type AS error_type,
@@ -27,7 +20,7 @@ WITH
             GROUP BY namespace, task_id
         ) AS k ON k.namespace = f.namespace AND k.task_id = f.task_id
         WHERE f.minute >= toStartOfMinute({from:DateTime64(6, 'UTC')}) AND f.time <= {until:DateTime64(6, 'UTC')} AND f.kafka_time <= {arrived:DateTime64(6, 'UTC')}
-            AND (f.namespace, f.error_type) IN (SELECT namespace, error_type FROM fresh)
+            AND (f.namespace, toString(f.error_type)) IN (SELECT t.1, t.2 FROM (SELECT arrayJoin(arrayZip({namespaces:Array(String)}, {error_types:Array(String)})) AS t))
     ),
     tried AS
     (

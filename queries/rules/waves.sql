@@ -3,51 +3,60 @@
 -- among all that had failed in the same second: between a retry and the attempt after it, and between two retries (a worker
 -- may receive an attempt long before its time). All are by one host's clock, where the retries tell by how much others are
 -- ahead, up to skew seconds: between two hosts, the gaps one way and the gaps back differ by twice that, whatever the delay is.
--- params: from DateTime64(6, 'UTC'), until DateTime64(6, 'UTC'), arrived DateTime64(6, 'UTC'), ids UInt64, skew Float64
--- returns: one row a second, task and measure, for tasks of which one second has at least so many ids; in order of time
--- cost: the retries in the window
--- example: {"from": "2026-11-02 00:00:00", "until": "2026-11-03 00:00:00", "arrived": "2026-11-03 00:00:00", "ids": 20, "skew": 2}
+-- Retries before the window count as the beginning of a gap that ends within it, back to a time.
+-- params: back DateTime64(6, 'UTC'), from DateTime64(6, 'UTC'), until DateTime64(6, 'UTC'), arrived DateTime64(6, 'UTC'),
+--    namespaces Array(String), tasks Array(String), ids UInt64, skew Float64
+-- returns: one row a second, task and measure, of those tasks, or of all where none is named, where one second has at least so many
+--    ids; in order of time
+-- cost: the retries in the window, of those before it the ids, and a key look-up for each id without a name; each twice
+-- example: {"back": "2026-11-01 00:00:00", "from": "2026-11-02 00:00:00", "until": "2026-11-03 00:00:00", "arrived": "2026-11-03 00:00:00", "namespaces": [""], "tasks": ["crm.notify"], "ids": 20, "skew": 2}
 WITH
+    asked AS (SELECT arrayJoin(arrayZip({namespaces:Array(String)}, {tasks:Array(String)})) AS t),
     marks AS
     (
         SELECT a.namespace AS namespace, if(a.task != '', toString(a.task), toString(k.name)) AS name, a.task_id AS task_id,
-            a.type AS type, a.retries AS retries, a.time AS time, a.error_type AS error_type, splitByChar('@', toString(a.worker))[-1] AS host
+            a.type = 'retried' AS retry, a.type = 'started' AS started, a.retries AS retries, a.time AS time, toString(a.error_type) AS error_type,
+            splitByChar('@', toString(a.worker))[-1] AS host
         FROM attempts AS a
         LEFT ANY JOIN
         (
             SELECT namespace, task_id, max(task) AS name
             FROM task_keys
-            WHERE (namespace, task_id) IN (SELECT namespace, task_id FROM attempts WHERE task = '' AND minute >= toStartOfMinute({from:DateTime64(6, 'UTC')}))
+            WHERE (namespace, task_id) IN (SELECT namespace, task_id FROM attempts WHERE task = '' AND minute >= toStartOfMinute({back:DateTime64(6, 'UTC')}))
             GROUP BY namespace, task_id
         ) AS k ON k.namespace = a.namespace AND k.task_id = a.task_id
-        WHERE a.minute >= toStartOfMinute({from:DateTime64(6, 'UTC')}) AND a.time <= {until:DateTime64(6, 'UTC')} AND a.kafka_time <= {arrived:DateTime64(6, 'UTC')}
+        WHERE a.minute >= toStartOfMinute({back:DateTime64(6, 'UTC')}) AND a.time <= {until:DateTime64(6, 'UTC')} AND a.kafka_time <= {arrived:DateTime64(6, 'UTC')}
+            AND (empty({tasks:Array(String)}) OR a.task = '' OR (a.namespace, toString(a.task)) IN (SELECT t.1, t.2 FROM asked))
+            AND (a.minute >= toStartOfMinute({from:DateTime64(6, 'UTC')}) OR a.type = 'retried' AND (a.namespace, a.task_id) IN
+            (
+                SELECT namespace, task_id
+                FROM attempts
+                WHERE {back:DateTime64(6, 'UTC')} < {from:DateTime64(6, 'UTC')} AND minute >= toStartOfMinute({from:DateTime64(6, 'UTC')})
+                    AND (empty({tasks:Array(String)}) OR task = '' OR (namespace, toString(task)) IN (SELECT t.1, t.2 FROM asked))
+            ))
     ),
-    retried AS
+    -- Each retry, and when each attempt began: its start or, without one, its arrival at the worker.
+    moments AS
     (
-        SELECT namespace, name, task_id, time, max(error_type) AS error_type, max(retries) AS attempt, max(host) AS host
+        SELECT namespace, name, task_id, retry, if(retry, time, toDateTime64(0, 6, 'UTC')) AS retried_at, if(retry, -1, retries) AS begun,
+            max(retries) AS attempt, max(error_type) AS error,
+            if(countIf(started) > 0, minIf((time, host), started), min((time, host))) AS first
         FROM marks
-        WHERE type = 'retried'
-        GROUP BY namespace, name, task_id, time
+        WHERE empty({tasks:Array(String)}) OR (namespace, name) IN (SELECT t.1, t.2 FROM asked)
+        GROUP BY namespace, name, task_id, retry, retried_at, begun
     ),
-    begun AS
-    (
-        SELECT namespace, name, task_id, retries AS attempt,
-            if(countIf(type = 'started') > 0, minIf((time, host), type = 'started'), min((time, host))) AS first
-        FROM marks
-        WHERE type != 'retried'
-        GROUP BY namespace, name, task_id, retries
-    ),
+    -- From the last retry of the same id.
     gaps AS
     (
-        SELECT b.namespace AS namespace, b.name AS name, b.task_id AS task_id, 'attempt' AS measure, b.attempt AS attempt,
-            r.host AS from_host, b.host AS host, b.time AS at, r.error_type AS error_type, dateDiff('microsecond', r.time, b.time) / 1e6 AS gap
-        FROM (SELECT namespace, name, task_id, attempt, first.1 AS time, first.2 AS host FROM begun) AS b
-        ASOF INNER JOIN retried AS r ON r.namespace = b.namespace AND r.name = b.name AND r.task_id = b.task_id AND r.time <= b.time
-        UNION ALL
-        SELECT namespace, name, task_id, 'retry' AS measure, attempt, lagInFrame(host, 1, host) OVER w AS from_host, host, time AS at, error_type,
-            dateDiff('microsecond', lagInFrame(time, 1, time) OVER w, time) / 1e6 AS gap
-        FROM retried
-        WINDOW w AS (PARTITION BY namespace, name, task_id ORDER BY time ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+        SELECT namespace, name, task_id, if(retry, 'retry', 'attempt') AS measure, attempt, before.2 AS from_host, first.2 AS host, first.1 AS at,
+            if(retry, error, before.3) AS error_type, dateDiff('microsecond', before.1, first.1) / 1e6 AS gap
+        FROM
+        (
+            SELECT *, maxIf((first.1, first.2, error), retry) OVER w AS before, countIf(retry) OVER w AS retries_before
+            FROM moments
+            WINDOW w AS (PARTITION BY namespace, name, task_id ORDER BY first.1, retry DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+        )
+        WHERE retries_before > 0 AND first.1 > before.1 AND first.1 >= {from:DateTime64(6, 'UTC')}
     ),
     -- By how much the clock of the later host of a pair is ahead, in an hour, by the attempt of which most is known.
     pairs AS
@@ -59,7 +68,7 @@ WITH
                 countIf(host = high) AS forth, countIf(host = low) AS back,
                 round((quantileExactIf(0.5)(gap, host = high) - quantileExactIf(0.5)(gap, host = low)) / 2, 1) AS difference
             FROM gaps
-            WHERE gap > 0 AND from_host != host AND from_host != '' AND host != ''
+            WHERE from_host != host AND from_host != '' AND host != ''
             GROUP BY namespace, name, measure, hour, attempt, low, high
             HAVING forth >= 3 AND back >= 3 AND abs(difference) <= {skew:Float64}
         )
@@ -85,7 +94,6 @@ WITH
             addMicroseconds(g.at, -toInt64(round(c.ahead[g.host] * 1e6))) AS at
         FROM gaps AS g
         LEFT ANY JOIN clocks AS c ON c.namespace = g.namespace AND c.name = g.name AND c.measure = g.measure AND c.hour = toStartOfHour(g.at)
-        WHERE g.gap > 0
     ),
     -- With the gaps of all that failed in the same second, which jitter would spread over many.
     cohorts AS
