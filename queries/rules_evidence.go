@@ -164,8 +164,19 @@ func (s *Store) sample(ctx context.Context) (top uint64, err error) {
 	return uint64(float64(math.MaxUint64) * (sampleEvents / float64(stored))), nil
 }
 
-// Rooted gives the findings that tell a root between two moments and that changed since a third, in order of id, at most
-// 100,000 of them: without explanation and evidence, and of their own fields root and incident.
-func (s *Store) Rooted(ctx context.Context, from, until, updated time.Time) ([]finding.Finding, error) {
-	return selectFindings(ctx, s, "rules/rooted", params{"from": from, "until": until, "updated": updated})
+// FreshRoots gives the first and the last moment of what findings come from that changed since a time; false when there are none.
+func (s *Store) FreshRoots(ctx context.Context, since time.Time) (first, last time.Time, any bool, err error) {
+	type row struct {
+		First    time.Time `ch:"first"`
+		Last     time.Time `ch:"last"`
+		Findings uint64    `ch:"changed"`
+	}
+	r, _, err := selectOne[row](ctx, s, "rules/fresh_roots", params{"since": since})
+	return known(r.First), known(r.Last), r.Findings > 0, err
+}
+
+// Rooted gives the findings that tell a root between two moments and that were written since the first of them, in order of id, at
+// most 100,000 of them: without explanation and evidence, and of their own fields root and incident.
+func (s *Store) Rooted(ctx context.Context, from, until time.Time) ([]finding.Finding, error) {
+	return selectFindings(ctx, s, "rules/rooted", params{"from": from, "until": until})
 }

@@ -140,7 +140,7 @@ func named[T any](list []T, name func(*T) string) [][]T {
 }
 
 // Crowds gives how many ids of each task retried, or came to their next attempt, within so short a time of each other (or a third
-// more), minute by minute, in order of time; and how much of it reached Kafka from since on.
+// more), minute by minute, in order of time; and whether any of it reached Kafka from since on.
 func (s *Store) Crowds(ctx context.Context, from, until, since time.Time, within time.Duration) ([]history.Crowd, error) {
 	type row struct {
 		Namespace string    `ch:"namespace"`
@@ -148,13 +148,13 @@ func (s *Store) Crowds(ctx context.Context, from, until, since time.Time, within
 		Minute    time.Time `ch:"minute"`
 		IDs       uint64    `ch:"ids"`
 		FreshIDs  uint64    `ch:"fresh_ids"`
-		Fresh     uint64    `ch:"fresh"`
+		Fresh     uint8     `ch:"fresh"`
 		Retries   uint64    `ch:"retries"`
 	}
 	rows, err := selectAll[row](ctx, s, "rules/crowds", params{"from": from, "until": until, "since": since, "within": within.Microseconds()})
 	return pluck(rows, func(r *row) history.Crowd {
 		return history.Crowd{Namespace: r.Namespace, Task: r.Task, Minute: r.Minute, IDs: int(r.IDs), FreshIDs: int(r.FreshIDs),
-			Fresh: int(r.Fresh), Retries: int(r.Retries)}
+			Fresh: r.Fresh > 0, Retries: int(r.Retries)}
 	}), err
 }
 

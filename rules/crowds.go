@@ -69,7 +69,7 @@ func candidates(config *Config, crowds []history.Crowd) (crowded, loud map[histo
 		var news, waves, surges stretch
 		retries, first := 0, 0
 		for _, c := range all {
-			if c.Fresh > 0 {
+			if c.Fresh {
 				news.add(c.Minute)
 			}
 			if c.FreshIDs >= config.LockStep.Tasks || c.IDs >= config.LockStep.Tasks && !news.first.IsZero() && news.first.Before(c.Minute) {

@@ -21,13 +21,11 @@ const (
 
 // judgeIncidents brings together the findings that come from one root, around those that changed since a time.
 func (e *Engine) judgeIncidents(ctx context.Context, since time.Time, at moment) error {
-	ends := at.limit()
-	fresh, err := e.store.Rooted(ctx, time.Time{}, ends, since)
-	if err != nil || len(fresh) == 0 {
-		return err
+	first, last, any, err := e.store.FreshRoots(ctx, since)
+	if err != nil || !any {
+		return wrap("find what changed findings come from", err)
 	}
-	first, last := rootTimes(fresh)
-	all, err := e.store.Rooted(ctx, first.Add(-incidentBack), last.Add(incidentBack), time.Time{})
+	all, err := e.store.Rooted(ctx, first.Add(-incidentBack), last.Add(incidentBack))
 	if err != nil {
 		return fmt.Errorf("read findings by what they come from: %w", err)
 	}
@@ -53,43 +51,57 @@ func (e *Engine) judgeIncidents(ctx context.Context, since time.Time, at moment)
 			gone = append(gone, id)
 		}
 	}
-	if err := e.prove(ctx, found); err != nil {
+	marked := slices.Sorted(maps.Keys(marks))
+	known, err := e.members(ctx, found, marked[:min(len(marked), maxMembers)])
+	if err != nil {
 		return err
 	}
+	prove(found, known)
 	if err := e.settle(ctx, judgement{found: found, gone: gone, now: at.now}); err != nil {
 		return err
 	}
-	return e.mark(ctx, marks, at)
+	return e.mark(ctx, marked, marks, known, at)
+}
+
+// proofs is of how many of its findings an incident has the evidence.
+const proofs = 10
+
+// members reads the first findings of incidents, and others.
+func (e *Engine) members(ctx context.Context, incidents []finding.Finding, others []string) (map[string]finding.Finding, error) {
+	ids := slices.Clone(others)
+	for _, f := range incidents {
+		all := f.Fields["findings"].([]string)
+		ids = append(ids, all[:min(len(all), proofs)]...)
+	}
+	slices.Sort(ids)
+	known, err := e.store.Findings(ctx, slices.Compact(ids))
+	return known, wrap("read the findings of an incident", err)
 }
 
 // prove gives incidents the evidence of their first findings.
-func (e *Engine) prove(ctx context.Context, incidents []finding.Finding) error {
+func prove(incidents []finding.Finding, known map[string]finding.Finding) {
 	for i := range incidents {
 		ids := incidents[i].Fields["findings"].([]string)
-		first, err := e.store.Findings(ctx, ids[:min(len(ids), 10)])
-		if err != nil {
-			return fmt.Errorf("read the findings of an incident: %w", err)
-		}
-		for _, id := range ids[:min(len(ids), 10)] {
-			if proof := first[id].Evidence; len(proof) > 0 {
+		for _, id := range ids[:min(len(ids), proofs)] {
+			if proof := known[id].Evidence; len(proof) > 0 {
 				incidents[i].Evidence = append(incidents[i].Evidence, proof[len(proof)-1])
 			}
 		}
 	}
-	return nil
 }
 
-// mark tells findings which incident they belong to.
-func (e *Engine) mark(ctx context.Context, incidents map[string]string, at moment) error {
-	ids := slices.Sorted(maps.Keys(incidents))
+// mark tells findings which incident they belong to, of which some are known.
+func (e *Engine) mark(ctx context.Context, ids []string, incidents map[string]string, known map[string]finding.Finding, at moment) error {
 	for some := range slices.Chunk(ids, maxMembers) {
-		members, err := e.store.Findings(ctx, some)
-		if err != nil {
-			return fmt.Errorf("read the findings of an incident: %w", err)
+		if _, read := known[some[0]]; !read {
+			var err error
+			if known, err = e.members(ctx, nil, some); err != nil {
+				return err
+			}
 		}
 		var marked []finding.Finding
 		for _, id := range some {
-			if f, ok := members[id]; ok {
+			if f, ok := known[id]; ok {
 				f.Fields["incident"], f.UpdatedAt = incidents[id], at.now
 				marked = append(marked, f)
 			}
@@ -99,18 +111,6 @@ func (e *Engine) mark(ctx context.Context, incidents map[string]string, at momen
 		}
 	}
 	return nil
-}
-
-func rootTimes(findings []finding.Finding) (first, last time.Time) {
-	for _, f := range findings {
-		if r, ok := rootOf(f); ok {
-			if first.IsZero() || r.At.Before(first) {
-				first = r.At
-			}
-			last = later(last, r.At)
-		}
-	}
-	return first, last
 }
 
 // rooted is findings with one root.

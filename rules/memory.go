@@ -142,12 +142,25 @@ func (m *memory) SaveFindings(_ context.Context, findings []finding.Finding, _ [
 	return m.bounded(len(m.found), "findings")
 }
 
-// Rooted gives the findings that tell a root between two moments, and that changed since a third.
-func (m *memory) Rooted(_ context.Context, from, until, updated time.Time) ([]finding.Finding, error) {
+// FreshRoots gives the first and the last moment of what findings come from that changed since a time.
+func (m *memory) FreshRoots(_ context.Context, since time.Time) (first, last time.Time, any bool, err error) {
+	for _, f := range m.found {
+		if r, ok := rootOf(f); ok && !f.UpdatedAt.Before(since) {
+			if !any || r.At.Before(first) {
+				first = r.At
+			}
+			last, any = later(last, r.At), true
+		}
+	}
+	return first, last, any, nil
+}
+
+// Rooted gives the findings that tell a root between two moments.
+func (m *memory) Rooted(_ context.Context, from, until time.Time) ([]finding.Finding, error) {
 	var all []finding.Finding
 	for _, id := range slices.Sorted(maps.Keys(m.found)) {
 		f := m.found[id]
-		if r, ok := rootOf(f); ok && !r.At.Before(from) && !r.At.After(until) && !f.UpdatedAt.Before(updated) {
+		if r, ok := rootOf(f); ok && !r.At.Before(from) && !r.At.After(until) {
 			all = append(all, f)
 		}
 	}

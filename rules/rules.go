@@ -74,7 +74,7 @@ type Pasts interface {
 	// from a time on; false when there are none.
 	OldestAttempt(ctx context.Context, since time.Time) (time.Time, bool, error)
 	// Crowds gives how many ids of each task retried, or came to their next attempt, within so short a time of each other (or a
-	// third more), minute by minute, in order of time; and how much of it reached Kafka from since on.
+	// third more), minute by minute, in order of time; and whether any of it reached Kafka from since on.
 	Crowds(ctx context.Context, from, until, since time.Time, within time.Duration) ([]history.Crowd, error)
 	// Waves gives, for the tasks of which at least ids came to their next retry within one second, every second's wave, by the
 	// clock of one host where the retries tell by how much others differ from it, up to skew. The retry before it counts from back on.
@@ -107,9 +107,11 @@ type Findings interface {
 	Unresolved(ctx context.Context, subjects []history.Subject) ([]finding.Finding, error)
 	// SaveFindings stores findings with the changes of state that they went through.
 	SaveFindings(ctx context.Context, findings []finding.Finding, changes []finding.Change) error
-	// Rooted gives the findings that tell a root between two moments, and that changed since a third; without what it takes to
-	// explain them.
-	Rooted(ctx context.Context, from, until, updated time.Time) ([]finding.Finding, error)
+	// FreshRoots gives the first and the last moment of what findings come from that changed since a time; false when there are none.
+	FreshRoots(ctx context.Context, since time.Time) (first, last time.Time, any bool, err error)
+	// Rooted gives the findings that tell a root between two moments, without what it takes to explain them. What was written
+	// before the first moment need not be among them.
+	Rooted(ctx context.Context, from, until time.Time) ([]finding.Finding, error)
 	// OpenFindings gives those that are not resolved, as far as the configuration is held against them: id, rule, state,
 	// namespace, task, business key, and of their own fields effect.
 	OpenFindings(ctx context.Context) ([]finding.Finding, error)

@@ -19,10 +19,10 @@ type Crowd struct {
 	Namespace string
 	Task      string
 	Minute    time.Time
-	IDs       int // the most of them
-	FreshIDs  int // the most of them where something was new
-	Fresh     int // retries, and attempts after them, that were new
-	Retries   int // what was told twice counts twice
+	IDs       int  // the most of them
+	FreshIDs  int  // the most of them where something was new
+	Fresh     bool // a retry, or an attempt after one, was new
+	Retries   int
 }
 
 // ErrorType is a type of error in the namespace of the tasks that fail with it.

@@ -11,6 +11,7 @@ SELECT toString(namespace) AS namespace, toString(task) AS name, minute,
     multiIf(started > 0, started, received > 0, received, ended) AS runs
 FROM task_minutes
 WHERE minute >= toStartOfMinute({from:DateTime64(6, 'UTC')}) AND minute <= {until:DateTime64(6, 'UTC')}
+    AND type IN ('received', 'started', 'succeeded', 'failed', 'retried')
     AND (namespace, toString(task)) IN (SELECT t.1, t.2 FROM (SELECT arrayJoin(arrayZip({namespaces:Array(String)}, {tasks:Array(String)})) AS t))
 GROUP BY namespace, task, minute
 ORDER BY minute, namespace, name
