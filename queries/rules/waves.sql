@@ -110,7 +110,7 @@ WITH
             greatest(gap_quantiles[3], quantileExact(0.5)(cohort[2])) AS gap_high,
             quantilesExact(0.1, 0.9)(dateDiff('microsecond', toStartOfSecond(at), at) / 1e6) AS moments,
             min(at) AS first_at, max(at) AS last_at, topK(1)(error_type)[1] AS error_type,
-            arraySort(groupUniqArray(20)(task_id)) AS task_ids,
+            arraySlice(arraySort(groupUniqArray(task_id)), 1, 20) AS task_ids,
             max(ids) OVER (PARTITION BY namespace, name, measure) AS most
         FROM cohorts
         GROUP BY namespace, name, measure, second
