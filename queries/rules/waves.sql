@@ -35,12 +35,14 @@ WITH
                     AND (empty({tasks:Array(String)}) OR task = '' OR (namespace, toString(task)) IN (SELECT t.1, t.2 FROM asked))
             ))
     ),
-    -- Each retry, and when each attempt began: its start or, without one, its arrival at the worker.
+    -- Each retry, of those before the window the last, and when each attempt began: its start or, without one, its arrival at the worker.
     moments AS
     (
-        SELECT namespace, name, task_id, retry, if(retry, time, toDateTime64(0, 6, 'UTC')) AS retried_at, if(retry, -1, retries) AS begun,
-            max(retries) AS attempt, max(error_type) AS error,
-            if(countIf(started) > 0, minIf((time, host), started), min((time, host))) AS first
+        SELECT namespace, name, task_id, retry, if(retry AND time >= {from:DateTime64(6, 'UTC')}, time, toDateTime64(0, 6, 'UTC')) AS retried_at,
+            if(retry, -1, retries) AS begun, max(retries) AS attempt,
+            multiIf(retry, max(time), max(started), minIf(time, started), min(time)) AS at,
+            multiIf(retry, argMax(host, time), max(started), argMinIf(host, time, started), argMin(host, time)) AS host,
+            argMax(error_type, time) AS error
         FROM marks
         WHERE empty({tasks:Array(String)}) OR (namespace, name) IN (SELECT t.1, t.2 FROM asked)
         GROUP BY namespace, name, task_id, retry, retried_at, begun
@@ -48,15 +50,16 @@ WITH
     -- From the last retry of the same id.
     gaps AS
     (
-        SELECT namespace, name, task_id, if(retry, 'retry', 'attempt') AS measure, attempt, before.2 AS from_host, first.2 AS host, first.1 AS at,
-            if(retry, error, before.3) AS error_type, dateDiff('microsecond', before.1, first.1) / 1e6 AS gap
+        SELECT namespace, name, task_id, if(retry, 'retry', 'attempt') AS measure, attempt, from_host, host, at,
+            if(retry, error, error_before) AS error_type, dateDiff('microsecond', before, at) / 1e6 AS gap
         FROM
         (
-            SELECT *, maxIf((first.1, first.2, error), retry) OVER w AS before, countIf(retry) OVER w AS retries_before
+            SELECT *, countIf(retry) OVER w AS retries_before, maxIf(at, retry) OVER w AS before, argMaxIf(host, at, retry) OVER w AS from_host,
+                argMaxIf(error, at, retry) OVER w AS error_before
             FROM moments
-            WINDOW w AS (PARTITION BY namespace, name, task_id ORDER BY first.1, retry DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+            WINDOW w AS (PARTITION BY namespace, name, task_id ORDER BY at, retry DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
         )
-        WHERE retries_before > 0 AND first.1 > before.1 AND first.1 >= {from:DateTime64(6, 'UTC')}
+        WHERE retries_before > 0 AND at > before AND at >= {from:DateTime64(6, 'UTC')}
     ),
     -- By how much the clock of the later host of a pair is ahead, in an hour, by the attempt of which most is known.
     pairs AS
