@@ -212,3 +212,41 @@ func TestManyFindingsAtOnce(t *testing.T) {
 		t.Errorf("%d entries in the log, want %d", n, len(all))
 	}
 }
+
+// What a finding comes from is told again when the finding, or its state, has changed; not for what others come from.
+func TestFreshRoots(t *testing.T) {
+	s := newStore(t)
+	one, other := aFinding("a"), aFinding("b")
+	one.Rule, one.Fields = "repeated_effect", map[string]any{"root": map[string]any{"kind": "redelivery", "at": noon}}
+	other.Rule, other.UpdatedAt = "repeated_effect", noon.Add(time.Hour)
+	if err := s.SaveFindings(t.Context(), []finding.Finding{one, other}, nil); err != nil {
+		t.Fatal(err)
+	}
+	roots := func(since time.Time) string {
+		first, last, any, err := s.FreshRoots(t.Context(), since)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !any {
+			return "none"
+		}
+		return first.Format(time.TimeOnly) + " " + last.Format(time.TimeOnly)
+	}
+	if got := roots(one.UpdatedAt); got != "12:00:00 12:00:00" {
+		t.Errorf("just written: %s", got)
+	}
+	later := one.UpdatedAt.Add(time.Minute)
+	if got := roots(later); got != "none" {
+		t.Errorf("nothing has changed: %s", got)
+	}
+	if err := s.ChangeFindings(t.Context(), []finding.Change{{FindingID: "a", Time: later, To: finding.Resolved, By: "alice"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := roots(later); got != "12:00:00 12:00:00" {
+		t.Errorf("resolved: %s", got)
+	}
+	all, err := s.Rooted(t.Context(), noon.Add(-time.Hour), noon.Add(time.Hour))
+	if err != nil || len(all) != 1 || all[0].ID != "a" || all[0].State != finding.Resolved {
+		t.Errorf("rooted: %+v, %v", all, err)
+	}
+}
