@@ -70,7 +70,7 @@ func (s *Store) prepare(ctx context.Context, name string, p params, settings cli
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.QueryTimeout)
 	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(bound), clickhouse.WithSettings(settings))
-	return ctx, st.text, cancel, nil
+	return ctx, st.textFor(p), cancel, nil
 }
 
 // selectAll runs a statement and reads its rows. T is a struct whose fields carry `ch:"column"` tags, or one plain value

@@ -26,6 +26,9 @@ var files embed.FS
 //	-- cost: one key look-up an id       what it reads, as data grows
 //	-- example: {"ids": ["a"]}           values with which a test runs it; left out when there are no parameters
 //	-- replicas: all                     on a cluster, it reads every replica that answers (see replicas.go)
+//
+// Lines between "-- if {name:Bool}" and "-- end if" are left out where that parameter is false, those behind "-- if not {name:Bool}"
+// where it is true: to understand a statement takes the engine as long as many a statement runs.
 type statement struct {
 	name    string
 	text    string            // without the header
@@ -37,6 +40,7 @@ type statement struct {
 var (
 	headerLine  = regexp.MustCompile(`^--(?: (name|params|returns|cost|example|replicas):)?(.*)$`)
 	placeholder = regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_]*):([^{}]+)\}`)
+	conditional = regexp.MustCompile(`(?ms)^ *-- if (not )?\{([a-z_]+):Bool\}\n.*?^ *-- end if(?:\n|\z)`)
 )
 
 // loadStatements reads all statements once.
@@ -78,6 +82,17 @@ func (l layout) loadStatements() (map[string]*statement, error) {
 		all[name] = &changed
 	}
 	return all, nil
+}
+
+// textFor is the text with what these parameters ask for.
+func (s *statement) textFor(p params) string {
+	return conditional.ReplaceAllStringFunc(s.text, func(part string) string {
+		m := conditional.FindStringSubmatch(part)
+		if is, _ := p[m[2]].(bool); is == (m[1] == "") {
+			return part
+		}
+		return ""
+	})
 }
 
 func parseStatement(name, text string) (*statement, error) {

@@ -154,3 +154,35 @@ func TestChunks(t *testing.T) {
 		})
 	}
 }
+
+func TestPartsOfAStatementAreLeftOut(t *testing.T) {
+	s, err := parseStatement("a/b", `-- name: a/b
+-- Counts.
+-- params: more Bool
+-- returns: one number
+-- cost: none
+-- example: {"more": true}
+SELECT 1
+  -- if {more:Bool}
+  + 1
+  -- end if
+  + 2
+  -- if not {more:Bool}
+  + 3
+  -- end if
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		p    params
+		want string
+	}{
+		{params{"more": false}, "SELECT 1\n  + 2\n  -- if not {more:Bool}\n  + 3\n  -- end if"},
+		{params{"more": true}, "SELECT 1\n  -- if {more:Bool}\n  + 1\n  -- end if\n  + 2\n"},
+	} {
+		if got := s.textFor(c.p); got != c.want {
+			t.Errorf("%v: %q, want %q", c.p, got, c.want)
+		}
+	}
+}

@@ -20,17 +20,21 @@ WITH
         WHERE key_hash IN (SELECT sipHash64(namespace, business_key, subject_task) FROM subjects)
             AND (namespace, business_key, if(business_key = '', task_id, '')) IN (SELECT namespace, business_key, subject_task FROM subjects)
             AND kafka_time >= {since:DateTime64(6, 'UTC')} AND kafka_time <= {arrived:DateTime64(6, 'UTC')}
-    ),
-    members AS (SELECT DISTINCT namespace, business_key, task_id FROM own WHERE {keyless:Bool} AND business_key != '')
+    )
+    -- if {keyless:Bool}
+    , members AS (SELECT DISTINCT namespace, business_key, task_id FROM own WHERE business_key != '')
+    -- end if
 SELECT * FROM
 (
     SELECT * FROM own
+    -- if {keyless:Bool}
     UNION ALL
     SELECT e.*, m.namespace AS subject_namespace, m.business_key AS subject_key, '' AS subject_task
     FROM events AS e
     INNER JOIN members AS m ON m.namespace = e.namespace AND m.task_id = e.task_id
     WHERE e.business_key = '' AND e.key_hash IN (SELECT sipHash64(namespace, '', task_id) FROM members)
         AND e.kafka_time >= {since:DateTime64(6, 'UTC')} AND e.kafka_time <= {arrived:DateTime64(6, 'UTC')}
+    -- end if
 )
 ORDER BY task_id IN {first:Array(String)} DESC, time DESC
 LIMIT {limit:UInt64} BY subject_namespace, subject_key, subject_task

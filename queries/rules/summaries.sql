@@ -21,10 +21,13 @@ WITH
             AND (namespace, business_key, if(business_key = '', task_id, '')) IN (SELECT namespace, business_key, subject_task FROM subjects)
             AND time <= {until:DateTime64(6, 'UTC')} AND kafka_time >= {since:DateTime64(6, 'UTC')} AND kafka_time <= {arrived:DateTime64(6, 'UTC')}
     ),
-    members AS (SELECT DISTINCT namespace, business_key, task_id FROM own WHERE {keyless:Bool} AND business_key != ''),
+    -- if {keyless:Bool}
+    members AS (SELECT DISTINCT namespace, business_key, task_id FROM own WHERE business_key != ''),
+    -- end if
     past AS
     (
         SELECT * FROM own
+        -- if {keyless:Bool}
         UNION ALL
         SELECT e.namespace, m.business_key, '' AS subject_task, e.event_id, e.type, e.time, e.task, e.task_id, e.worker,
             e.effect_name, e.effect_target, e.deduplicated, e.kafka_topic, e.kafka_partition, e.kafka_offset, e.kafka_index
@@ -32,6 +35,7 @@ WITH
         INNER JOIN members AS m ON m.namespace = e.namespace AND m.task_id = e.task_id
         WHERE e.business_key = '' AND e.key_hash IN (SELECT sipHash64(namespace, '', task_id) FROM members)
             AND e.time <= {until:DateTime64(6, 'UTC')} AND e.kafka_time >= {since:DateTime64(6, 'UTC')} AND e.kafka_time <= {arrived:DateTime64(6, 'UTC')}
+        -- end if
     ),
     deeds AS
     (
