@@ -39,25 +39,29 @@ func happened(id string, kind event.Type, at time.Time) event.Event {
 func TestAsOf(t *testing.T) {
 	const day = 24 * time.Hour
 	s := pastStore(t, happened("1", event.Succeeded, noon), happened("2", event.Succeeded, noon.Add(day)), happened("3", event.Succeeded, noon.Add(2*day)))
-	ask := func(s *Store) (events, suspects int) {
+	ask := func(s *Store) (events, successes int) {
 		t.Helper()
 		subject := history.Subject{BusinessKey: "order:1"}
 		all, err := s.Histories(t.Context(), []history.Subject{subject}, history.Extent{Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, _, err := s.Changed(t.Context(), history.Stretch{Of: event.PartitionID{Topic: "t", Partition: 3}, To: 10, Until: noon.Add(9 * day), LoopRetries: 10, StuckPatterns: []string{"*"}, StuckByPattern: []time.Duration{time.Hour}})
+		keys, err := s.StretchKeys(t.Context(), event.PartitionID{Topic: "t", Partition: 3}, 0, 10)
+		if err != nil || len(keys) != 1 {
+			t.Fatal(keys, err)
+		}
+		err = s.Told(t.Context(), history.Stretch{Keys: []uint64{keys[0].Hash}, Until: noon.Add(9 * day)}, func(told *history.Told) { successes = told.Successes })
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(all[subject]), len(found)
+		return len(all[subject]), successes
 	}
 	for _, c := range []struct {
-		at               time.Time
-		events, suspects int
-	}{{noon.Add(day), 1, 0}, {noon.Add(day + time.Hour), 2, 1}, {time.Time{}, 3, 1}} {
-		if events, suspects := ask(s.AsOf(c.at)); events != c.events || suspects != c.suspects {
-			t.Errorf("as of %s: %d events, %d suspects; want %d, %d", c.at, events, suspects, c.events, c.suspects)
+		at                time.Time
+		events, successes int
+	}{{noon.Add(day), 1, 1}, {noon.Add(day + time.Hour), 2, 2}, {time.Time{}, 3, 3}} {
+		if events, successes := ask(s.AsOf(c.at)); events != c.events || successes != c.successes {
+			t.Errorf("as of %s: %d events, %d successes; want %d, %d", c.at, events, successes, c.events, c.successes)
 		}
 	}
 	if events, _ := ask(s); events != 3 {

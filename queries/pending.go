@@ -2,14 +2,16 @@ package queries
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"auditor/event/history"
 )
 
-// DuePending gives at most limit of the tasks without an end that are due by now, the longest due first, under the subject
-// that they were noted for. KnownKey is the business key that has become known since for one that was noted without.
-func (s *Store) DuePending(ctx context.Context, now time.Time, limit int) ([]history.Pending, error) {
+// DuePending gives at most limit of the tasks without an end that are due by now, the longest due first, under the subject that
+// they were noted for: those of some subjects, or of all when it gets nil. KnownKey is the business key that has become known since
+// for one that was noted without.
+func (s *Store) DuePending(ctx context.Context, of []history.Subject, now time.Time, limit int) ([]history.Pending, error) {
 	type row struct {
 		Namespace     string    `ch:"namespace"`
 		BusinessKey   string    `ch:"business_key"`
@@ -21,17 +23,44 @@ func (s *Store) DuePending(ctx context.Context, now time.Time, limit int) ([]his
 		Due           time.Time `ch:"due"`
 		KnownKey      string    `ch:"known_key"`
 	}
-	rows, err := selectAll[row](ctx, s, "rules/due_pending", params{"now": now, "limit": limit})
-	if err != nil {
-		return nil, err
+	asked := subjectChunks(of)
+	if of == nil {
+		asked = [][]history.Subject{nil}
 	}
-	return pluck(rows, func(r *row) history.Pending {
-		return history.Pending{
-			Subject:       history.Subject{Namespace: r.Namespace, BusinessKey: r.BusinessKey, TaskID: r.TaskID},
-			PendingTaskID: r.PendingTaskID, Task: r.Task, Phase: history.Phase(r.Phase),
-			Since: known(r.Since), Due: known(r.Due), Open: true, KnownKey: r.KnownKey,
+	var tasks []history.Pending
+	for _, some := range asked {
+		p := subjectParams(some)
+		p["now"], p["limit"], p["chosen"] = now, limit, some != nil
+		rows, err := selectAll[row](ctx, s, "rules/due_pending", p)
+		if err != nil {
+			return nil, err
 		}
-	}), nil
+		for _, r := range rows {
+			tasks = append(tasks, history.Pending{
+				Subject:       history.Subject{Namespace: r.Namespace, BusinessKey: r.BusinessKey, TaskID: r.TaskID},
+				PendingTaskID: r.PendingTaskID, Task: r.Task, Phase: history.Phase(r.Phase),
+				Since: known(r.Since), Due: known(r.Due), Open: true, KnownKey: r.KnownKey,
+			})
+		}
+	}
+	slices.SortStableFunc(tasks, func(a, b history.Pending) int { return a.Due.Compare(b.Due) })
+	return tasks[:min(len(tasks), limit)], nil
+}
+
+// OpenPending gives at most limit of the tasks without an end: of which they are, and when they are due.
+func (s *Store) OpenPending(ctx context.Context, limit int) ([]history.Pending, error) {
+	type row struct {
+		Namespace     string    `ch:"namespace"`
+		BusinessKey   string    `ch:"business_key"`
+		TaskID        string    `ch:"task_id"`
+		PendingTaskID string    `ch:"pending_task_id"`
+		Due           time.Time `ch:"due"`
+	}
+	rows, err := selectAll[row](ctx, s, "rules/open_pending", params{"limit": limit})
+	return pluck(rows, func(r *row) history.Pending {
+		return history.Pending{Subject: history.Subject{Namespace: r.Namespace, BusinessKey: r.BusinessKey, TaskID: r.TaskID},
+			PendingTaskID: r.PendingTaskID, Due: known(r.Due), Open: true}
+	}), err
 }
 
 // SavePending stores how tasks stand. Of two calls about one task the later one counts.

@@ -2,8 +2,6 @@ package queries
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -39,89 +37,8 @@ func (s *Store) confirmed(ctx context.Context) (event.Cursor, error) {
 	return cursor, nil
 }
 
-// NextStretch gives the offset at or after from at which the next key changed, and when the oldest of at most most offsets
-// of changes from there on reached Kafka; false when no key changed before end.
-func (s *Store) NextStretch(ctx context.Context, of event.PartitionID, from, end int64, most int) (first int64, oldest time.Time, any bool, err error) {
-	type row struct {
-		First   int64     `ch:"first"`
-		Oldest  time.Time `ch:"oldest"`
-		Changes uint64    `ch:"changes"`
-	}
-	r, _, err := selectOne[row](ctx, s, "rules/next_stretch", params{"topic": of.Topic, "partition": of.Partition,
-		"from": from, "end": end, "most": int64(most)})
-	return r.First, known(r.Oldest), r.Changes > 0, err
-}
-
-// Changed gives, of the keys that changed in a stretch of one partition or are asked for by their hashes, the subjects that may
-// be in trouble, and the tasks of any subject that have no end or that were noted to have none.
-func (s *Store) Changed(ctx context.Context, q history.Stretch) (suspects []history.Subject, tasks []history.Pending, err error) {
-	keyless, err := s.anyKeyless(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	if q.Keys == nil {
-		arrived, drifting, _, err := s.StretchKeys(ctx, q)
-		if err != nil {
-			return nil, nil, err
-		}
-		q.Keys, suspects = pluck(arrived, func(a *history.Arrived) uint64 { return a.Hash }), slices.Collect(maps.Values(drifting))
-	}
-	names, after := []string{}, []float64{}
-	for name, d := range q.StuckAfter {
-		names, after = append(names, name), append(after, d.Seconds())
-	}
-	for keys := range slices.Chunk(q.Keys, hashesAtOnce) {
-		some, of, err := s.changed(ctx, params{
-			"hashes": hashText(keys), "since": q.Since, "until": q.Until, "quiet_from": q.Quiet.First, "quiet_to": q.Quiet.Last,
-			"loop_retries": uint64(q.LoopRetries), "swallowed_after": q.SwallowedAfter.Microseconds(), "tasks": names, "stuck_after": after,
-			"patterns": likes(q.StuckPatterns), "pattern_after": seconds(q.StuckByPattern), "keyless": keyless,
-		})
-		if err != nil {
-			return nil, nil, err
-		}
-		suspects, tasks = append(suspects, some...), append(tasks, of...)
-	}
-	seen := make(map[history.Subject]bool, len(suspects))
-	suspects = slices.DeleteFunc(suspects, func(s history.Subject) bool {
-		again := seen[s]
-		seen[s] = true
-		return again
-	})
-	return suspects, tasks, nil
-}
-
-func (s *Store) changed(ctx context.Context, p params) (suspects []history.Subject, tasks []history.Pending, err error) {
-	type row struct {
-		Namespace   string      `ch:"namespace"`
-		BusinessKey string      `ch:"business_key"`
-		SubjectTask string      `ch:"subject_task"`
-		Suspect     bool        `ch:"suspect"`
-		IDs         []string    `ch:"pending_ids"`
-		Names       []string    `ch:"pending_names"`
-		Phases      []string    `ch:"phases"`
-		Sinces      []time.Time `ch:"sinces"`
-		Dues        []time.Time `ch:"dues"`
-		Opens       []bool      `ch:"opens"`
-	}
-	rows, err := selectAll[row](ctx, s, "rules/changed", p)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, r := range rows {
-		subject := history.Subject{Namespace: r.Namespace, BusinessKey: r.BusinessKey, TaskID: r.SubjectTask}
-		if r.Suspect {
-			suspects = append(suspects, subject)
-		}
-		for i, id := range r.IDs {
-			tasks = append(tasks, history.Pending{Subject: subject, PendingTaskID: id, Task: r.Names[i],
-				Phase: history.Phase(r.Phases[i]), Since: known(r.Sinces[i]), Due: known(r.Dues[i]), Open: r.Opens[i]})
-		}
-	}
-	return suspects, tasks, nil
-}
-
-// anyKeyless reports whether any event of a task came without a business key, so that such events must be looked for.
-func (s *Store) anyKeyless(ctx context.Context) (bool, error) {
+// AnyKeyless reports whether any event of a task came without a business key, so that such events must be looked for.
+func (s *Store) AnyKeyless(ctx context.Context) (bool, error) {
 	n, _, err := selectOne[uint64](ctx, s, "rules/any_keyless", nil)
 	return n > 0, err
 }
@@ -129,7 +46,7 @@ func (s *Store) anyKeyless(ctx context.Context) (bool, error) {
 // Histories gives the events of each subject, as far as the extent reaches. Events of its tasks that carry no business key
 // are among them.
 func (s *Store) Histories(ctx context.Context, subjects []history.Subject, x history.Extent) (map[history.Subject][]event.Event, error) {
-	keyless, err := s.anyKeyless(ctx)
+	keyless, err := s.AnyKeyless(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -220,10 +137,6 @@ func subjectChunks(subjects []history.Subject) [][]history.Subject {
 func likes(patterns []string) []string {
 	escape := strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`, "*", "%")
 	return pluck(patterns, func(p *string) string { return escape.Replace(*p) })
-}
-
-func seconds(all []time.Duration) []float64 {
-	return pluck(all, func(d *time.Duration) float64 { return d.Seconds() })
 }
 
 // OpenFindings gives the findings that are not resolved: id, rule, state, namespace, task, business key, and of their own

@@ -7,37 +7,107 @@ import (
 	"slices"
 	"time"
 
+	"auditor/event"
 	"auditor/event/history"
 )
 
-// StretchKeys gives the keys that changed in a stretch, and by their hash the subjects among them that are suspect for that
-// alone: a task stands under several of them. With keyless, events of the same tasks may stand under hashes of their own.
-func (s *Store) StretchKeys(ctx context.Context, q history.Stretch) (keys []history.Arrived, suspects map[uint64]history.Subject, keyless bool, err error) {
+// NextChange gives the first offset of a partition from one offset to before another at which a key changed; false when there
+// is none.
+func (s *Store) NextChange(ctx context.Context, of event.PartitionID, from, end int64) (int64, bool, error) {
+	return selectOne[int64](ctx, s, "rules/next_change", params{"topic": of.Topic, "partition": of.Partition, "from": from, "end": end})
+}
+
+// StretchKeys gives the keys that changed in a range of offsets of a partition, each once, with the tasks that changed them. A task
+// that changed by an event without a key counts for the keys that it is known to stand under, or else for itself.
+func (s *Store) StretchKeys(ctx context.Context, of event.PartitionID, from, to int64) ([]history.Arrived, error) {
 	type row struct {
-		Hash        uint64    `ch:"key_hash"`
-		First       time.Time `ch:"first_arrival"`
-		Last        time.Time `ch:"last_arrival"`
-		Tasks       []uint64  `ch:"tasks"`
-		Drifts      uint8     `ch:"drifts"`
-		Namespace   string    `ch:"namespace"`
-		BusinessKey string    `ch:"business_key"`
+		Hash    uint64    `ch:"key_hash"`
+		Keyless bool      `ch:"keyless"`
+		Tasks   []uint64  `ch:"tasks"`
+		First   time.Time `ch:"first_arrival"`
+		Last    time.Time `ch:"last_arrival"`
 	}
-	if keyless, err = s.anyKeyless(ctx); err != nil {
-		return nil, nil, false, err
-	}
-	rows, err := selectAll[row](ctx, s, "rules/stretch_keys", params{"topic": q.Of.Topic, "partition": q.Of.Partition,
-		"from": q.From, "to": q.To, "keyless": keyless})
+	p := params{"topic": of.Topic, "partition": of.Partition, "from": from, "to": to}
+	rows, err := selectAll[row](ctx, s, "rules/stretch_keys", p)
 	if err != nil {
-		return nil, nil, false, err
+		return nil, err
 	}
-	suspects = map[uint64]history.Subject{}
-	for _, r := range rows {
-		keys = append(keys, history.Arrived{Hash: r.Hash, Tasks: r.Tasks, Arrival: history.Arrival{First: r.First, Last: r.Last}})
-		if r.Drifts > 0 {
-			suspects[r.Hash] = history.Subject{Namespace: r.Namespace, BusinessKey: r.BusinessKey}
+	linked := map[uint64][]uint64{}
+	if slices.ContainsFunc(rows, func(r row) bool { return r.Keyless }) {
+		if linked, err = s.linked(ctx, p); err != nil {
+			return nil, err
 		}
 	}
-	return keys, suspects, keyless, nil
+	keys := make([]history.Arrived, 0, len(rows))
+	place := make(map[uint64]int, len(rows))
+	for _, r := range rows {
+		under := linked[r.Hash]
+		if len(under) == 0 {
+			under = []uint64{r.Hash}
+		}
+		for _, hash := range under {
+			i, seen := place[hash]
+			if !seen {
+				i = len(keys)
+				place[hash], keys = i, append(keys, history.Arrived{Hash: hash})
+			}
+			keys[i].Tasks = append(keys[i].Tasks, r.Tasks...)
+			keys[i].Arrival = keys[i].And(history.Arrival{First: r.First, Last: r.Last})
+		}
+	}
+	return keys, nil
+}
+
+// linked gives the keys of the tasks that changed by an event without a key, all by their hashes.
+func (s *Store) linked(ctx context.Context, p params) (map[uint64][]uint64, error) {
+	type row struct {
+		Task uint64 `ch:"task_hash"`
+		Key  uint64 `ch:"key_hash"`
+	}
+	rows, err := selectAll[row](ctx, s, "rules/linked", p)
+	keys := make(map[uint64][]uint64, len(rows))
+	for _, r := range rows {
+		keys[r.Task] = append(keys[r.Task], r.Key)
+	}
+	return keys, err
+}
+
+// Plain gives those of some keys of which all that reached Kafka since then is the plain life of one task, which no rule finds
+// anything in. Where events come without a key, the hashes of the keys' tasks belong to those that are asked for.
+func (s *Store) Plain(ctx context.Context, hashes []uint64, since, until time.Time) ([]uint64, error) {
+	var all []uint64
+	for some := range slices.Chunk(hashes, hashesAtOnce) {
+		plain, err := selectAll[uint64](ctx, s, "rules/plain", params{"hashes": hashText(some), "since": since, "until": until})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, plain...)
+	}
+	return all, nil
+}
+
+// Works gives the names of the tasks that worked for some keys, and of the effects that they had, by what reached Kafka from one
+// time to before another; a zero one is the end of time.
+func (s *Store) Works(ctx context.Context, hashes []uint64, from, to time.Time) (map[uint64]history.Works, error) {
+	type row struct {
+		Hash    uint64   `ch:"key_hash"`
+		Tasks   []string `ch:"tasks"`
+		Effects []string `ch:"effects"`
+	}
+	if to.IsZero() {
+		to = latest
+	}
+	works := make(map[uint64]history.Works, len(hashes))
+	for some := range slices.Chunk(hashes, hashesAtOnce) {
+		rows, err := selectAll[row](ctx, s, "rules/works", params{"hashes": hashText(some), "from": from, "to": to})
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			works[r.Hash] = history.Works{Tasks: r.Tasks, Effects: r.Effects}
+		}
+	}
+	return works, nil
 }
 
 // KeyTasks gives the tasks of the business keys of some hashes, by the hashes under which events of these tasks stand that carry no

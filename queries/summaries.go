@@ -33,7 +33,7 @@ func (s *Store) Summaries(ctx context.Context, subjects []history.Subject, since
 		Offset      int64     `ch:"first_offset"`
 		Index       int32     `ch:"first_index"`
 	}
-	keyless, err := s.anyKeyless(ctx)
+	keyless, err := s.AnyKeyless(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ const (
 // due judges the tasks without an end whose time has come, from all that is kept of them: they may have begun long ago.
 // It reports whether more of them are left.
 func (e *Engine) due(ctx context.Context, at moment) (more bool, err error) {
-	tasks, err := e.store.DuePending(ctx, at.known, dueAtOnce)
+	tasks, more, err := e.duePending(ctx, at, dueAtOnce)
 	if err != nil {
 		return false, fmt.Errorf("read the tasks without an end: %w", err)
 	}
@@ -35,11 +35,11 @@ func (e *Engine) due(ctx context.Context, at moment) (more bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if err := e.store.SavePending(ctx, unjudged(some, judged, at)); err != nil {
-			return false, fmt.Errorf("store the tasks that were not judged: %w", err)
+		if err := e.savePending(ctx, unjudged(some, judged, at)); err != nil {
+			return false, err
 		}
 	}
-	return len(tasks) == dueAtOnce, nil
+	return more, nil
 }
 
 // subjectNow is the subject that a noted task is known under now: its key may have become known.

@@ -74,7 +74,7 @@ func (b *bench) look(at time.Time) finding.Finding {
 // due counts the tasks that the next look would judge although nothing has happened.
 func (b *bench) due(at time.Time) int {
 	b.Helper()
-	tasks, err := b.store.DuePending(b.Context(), at, 10)
+	tasks, err := b.store.DuePending(b.Context(), nil, at, 10)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -75,8 +75,13 @@ func (m *memory) SaveCursor(_ context.Context, _ string, at event.Cursor) error 
 // Confirmed gives where the window ends.
 func (m *memory) Confirmed(context.Context) (event.Cursor, error) { return m.end, nil }
 
+// OpenPending is asked by none that judges the past.
+func (m *memory) OpenPending(context.Context, int) ([]history.Pending, error) {
+	return slices.Collect(maps.Values(m.pending)), nil
+}
+
 // DuePending gives the tasks that are due, the longest due first.
-func (m *memory) DuePending(_ context.Context, now time.Time, limit int) ([]history.Pending, error) {
+func (m *memory) DuePending(_ context.Context, _ []history.Subject, now time.Time, limit int) ([]history.Pending, error) {
 	var due []history.Pending
 	for _, t := range m.pending {
 		if !t.Due.After(now) {
@@ -93,7 +98,7 @@ func (m *memory) DuePending(_ context.Context, now time.Time, limit int) ([]hist
 // SavePending stores how tasks stand, as far as they are due at the moment of judgement.
 func (m *memory) SavePending(_ context.Context, tasks []history.Pending) error {
 	for _, t := range tasks {
-		place := pendingPlace{t.Subject, t.PendingTaskID}
+		place := placeOf(t)
 		if t.Open && !t.Due.After(m.until) {
 			m.pending[place] = t
 		} else {

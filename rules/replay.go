@@ -18,10 +18,8 @@ import (
 // Past is what a replay reads: a store as it stood at the end of the window. Nothing is written to it.
 type Past interface {
 	Pasts
-	// Confirmed, NextStretch and Changed are those of Changes.
+	// Confirmed is that of Changes.
 	Confirmed(ctx context.Context) (event.Cursor, error)
-	NextStretch(ctx context.Context, of event.PartitionID, from, end int64, most int) (first int64, oldest time.Time, any bool, err error)
-	Changed(ctx context.Context, q history.Stretch) (suspects []history.Subject, tasks []history.Pending, err error)
 	// Arrivals gives, by partition, the first offset of the changes that reached Kafka from one moment to another, and the
 	// offset after the last.
 	Arrivals(ctx context.Context, from, to time.Time) (first, next event.Cursor, err error)
@@ -195,8 +193,8 @@ type Keeper interface {
 
 // Keep writes the findings of a replay into a store as the rules would have: what was not known is opened, with the note
 // "replay"; what rests on evidence that was not known grows, and is opened again if it was resolved; nothing is resolved.
-// The same call again changes nothing. The rules that run on the store judge the keys of what was written once more, at
-// their next look, and resolve what holds no longer. It says what became of each finding.
+// The same call again changes nothing. The rules that run on the store judge the keys of what was written once more, within
+// ten minutes, and resolve what holds no longer. It says what became of each finding.
 func Keep(ctx context.Context, store Keeper, found []finding.Finding, now time.Time) ([]Outcome, error) {
 	known, err := knownOf(ctx, store, found)
 	if err != nil {

@@ -77,7 +77,7 @@ func untouched(t *testing.T, store *queries.Store) {
 	if err != nil || len(found) > 0 {
 		t.Errorf("findings: %v, %v", titles(found), err)
 	}
-	due, err := store.DuePending(t.Context(), historytest.At(1e9), 10)
+	due, err := store.DuePending(t.Context(), nil, historytest.At(1e9), 10)
 	if err != nil || len(due) > 0 {
 		t.Errorf("pending: %v, %v", due, err)
 	}

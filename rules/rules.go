@@ -43,23 +43,29 @@ type Changes interface {
 	SaveCursor(ctx context.Context, name string, at event.Cursor) error
 	// Confirmed gives the next offset by partition up to which the ledger proves that the store has everything.
 	Confirmed(ctx context.Context) (event.Cursor, error)
-	// NextStretch gives the offset at or after from at which the next key changed, and when the oldest of at most most
-	// offsets of changes from there on reached Kafka; false when no key changed before end.
-	NextStretch(ctx context.Context, of event.PartitionID, from, end int64, most int) (first int64, oldest time.Time, any bool, err error)
-	// Changed gives, for the keys that changed in a stretch, the subjects that may be in trouble, and the tasks that have
-	// no end, or that were noted to have none.
-	Changed(ctx context.Context, q history.Stretch) (suspects []history.Subject, tasks []history.Pending, err error)
-	// DuePending gives the noted tasks without an end that are due by now, the longest due first.
-	DuePending(ctx context.Context, now time.Time, limit int) ([]history.Pending, error)
+	// DuePending gives at most limit of the noted tasks without an end that are due by now, the longest due first: of some
+	// subjects, or of all when it gets nil.
+	DuePending(ctx context.Context, of []history.Subject, now time.Time, limit int) ([]history.Pending, error)
+	// OpenPending gives at most limit of the noted tasks without an end: of which they are, and when they are due.
+	OpenPending(ctx context.Context, limit int) ([]history.Pending, error)
 	// SavePending stores how tasks stand.
 	SavePending(ctx context.Context, tasks []history.Pending) error
 }
 
 // Pasts tells what happened.
 type Pasts interface {
-	// StretchKeys gives the keys that changed in a stretch, and by their hash the subjects among them that are suspect for that
-	// alone. With keyless, events of the same tasks may stand under hashes of their own.
-	StretchKeys(ctx context.Context, q history.Stretch) (keys []history.Arrived, suspects map[uint64]history.Subject, keyless bool, err error)
+	// AnyKeyless reports whether any event of a task came without a business key: such events may stand under the hashes of tasks.
+	AnyKeyless(ctx context.Context) (bool, error)
+	// NextChange gives the first offset from one to before another at which a key changed; false when there is none.
+	NextChange(ctx context.Context, of event.PartitionID, from, end int64) (first int64, any bool, err error)
+	// StretchKeys gives the keys that changed in a range of offsets, each once, with the tasks that changed them.
+	StretchKeys(ctx context.Context, of event.PartitionID, from, to int64) ([]history.Arrived, error)
+	// Plain gives those keys of which all that reached Kafka since then is the plain life of one task.
+	Plain(ctx context.Context, hashes []uint64, since, until time.Time) ([]uint64, error)
+	// Works gives which tasks worked for keys by what reached Kafka from one time to before another, and their effects.
+	Works(ctx context.Context, hashes []uint64, from, to time.Time) (map[uint64]history.Works, error)
+	// Told tells what the tasks of some keys told. What is handed to tell is valid during the call only.
+	Told(ctx context.Context, q history.Stretch, tell func(*history.Told)) error
 	// KeyTasks gives the hashes of the tasks of business keys, as far as events reached Kafka since then.
 	KeyTasks(ctx context.Context, hashes []uint64, since time.Time) ([]history.Arrived, error)
 	// KeyArrivals gives the hashes of the keys that have events which reached Kafka since then, by slices of time.
@@ -133,6 +139,7 @@ type Engine struct {
 
 	heeded      bool // what stood open before has been held against the configuration
 	known       knownKeys
+	open        openTasks
 	populations populations
 	learned     learned
 	gapsSeen    map[gapID]time.Time                                // when a gap was first seen
@@ -253,7 +260,11 @@ func (e *Engine) look(ctx context.Context, at moment) (more bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("read the ledger: %w", err)
 	}
-	next, news := event.Cursor{}, &news{}
+	keyless, err := e.store.AnyKeyless(ctx)
+	if err != nil {
+		return false, fmt.Errorf("ask for events without a key: %w", err)
+	}
+	next, news := event.Cursor{}, newNews(keyless)
 	for of, end := range confirmed {
 		start := from[of]
 		if start >= end {
@@ -289,52 +300,56 @@ func (e *Engine) look(ctx context.Context, at moment) (more bool, err error) {
 // partition adds the keys that changed in a stretch of one partition to the news, or judges them at once when it is of the past
 // that they tell, and tells where the stretch ended.
 func (e *Engine) partition(ctx context.Context, of event.PartitionID, from, end int64, news *news, at moment) (int64, error) {
-	first, oldest, any, err := e.store.NextStretch(ctx, of, from, end, e.config.BatchSize)
+	to := min(end, from+int64(e.config.BatchSize))
+	keys, err := e.store.StretchKeys(ctx, of, from, to)
 	if err != nil {
-		return 0, fmt.Errorf("find the next change of %s/%d: %w", of.Topic, of.Partition, err)
+		return 0, fmt.Errorf("read which keys of %s/%d changed: %w", of.Topic, of.Partition, err)
 	}
-	if !any {
-		return end, nil
+	if len(keys) == 0 && to < end {
+		first, any, err := e.store.NextChange(ctx, of, to, end)
+		if err != nil {
+			return 0, fmt.Errorf("find the next change of %s/%d: %w", of.Topic, of.Partition, err)
+		}
+		if any {
+			to = first
+		} else {
+			to = end
+		}
+	}
+	if len(keys) == 0 {
+		return to, nil
+	}
+	oldest := keys[0].First
+	for _, key := range keys {
+		oldest = earlier(oldest, key.First)
 	}
 	e.populations.arrived(oldest)
-	since := e.since(oldest, at)
-	to := min(end, first+int64(e.config.BatchSize))
-	p99, err := e.runTimes(ctx, at)
-	if err != nil {
-		return 0, err
-	}
-	patterns, byPattern := e.config.stuckAfterByPattern()
-	q := history.Stretch{Of: of, From: first, To: to, Since: since, Until: at.limit(),
-		LoopRetries: e.config.leastRetries(), SwallowedAfter: e.config.leastSwallowed(),
-		StuckAfter: e.config.stuckAfterByTask(p99), StuckPatterns: patterns, StuckByPattern: byPattern}
-	if at.past {
-		return to, e.judgeChanged(ctx, since, at, nil, q)
-	}
-	return to, e.note(ctx, news, q, oldest, at)
+	return to, e.note(ctx, news, keys, oldest, at)
 }
 
-// judgeChanged judges the keys that changed in a stretch, or those that it names; of several, all that they come to together.
-func (e *Engine) judgeChanged(ctx context.Context, since time.Time, at moment, suspects []history.Subject, stretches ...history.Stretch) error {
-	var tasks []history.Pending
+// judgeChanged judges what some keys come to that changed, of which all events that count arrived since then; those that drift are
+// judged whatever they tell.
+func (e *Engine) judgeChanged(ctx context.Context, since time.Time, at moment, drifting map[uint64]bool, stretches ...history.Stretch) error {
+	p99, err := e.runTimes(ctx, at)
+	if err != nil {
+		return err
+	}
+	suspects := newSuspects(&e.config, p99, drifting)
 	for _, q := range stretches {
-		some, of, err := e.store.Changed(ctx, q)
-		if err != nil {
-			return fmt.Errorf("read the changed keys: %w", err)
+		if len(q.Keys) == 0 {
+			continue
 		}
-		suspects, tasks = append(suspects, some...), append(tasks, of...)
+		if err := e.store.Told(ctx, q, suspects.add); err != nil {
+			return fmt.Errorf("read what the changed keys told: %w", err)
+		}
 	}
-	seen := make(map[history.Subject]bool, len(suspects))
-	suspects = slices.DeleteFunc(suspects, func(s history.Subject) bool {
-		again := seen[s]
-		seen[s] = true
-		return again
-	})
-	e.metrics.suspects.Add(float64(len(suspects)))
-	if err := e.store.SavePending(ctx, tasks); err != nil {
-		return fmt.Errorf("note the tasks without an end: %w", err)
+	subjects := suspects.all()
+	e.metrics.suspects.Add(float64(len(subjects)))
+	if err := e.savePending(ctx, suspects.tasks); err != nil {
+		return err
 	}
-	ended := slices.DeleteFunc(tasks, func(t history.Pending) bool { return t.Open })
-	_, err := e.judgeAll(ctx, suspects, reach{since: since, ended: ended}, at)
+	ended := slices.DeleteFunc(suspects.tasks, func(t history.Pending) bool { return t.Open })
+	_, err = e.judgeAll(ctx, subjects, reach{since: since, ended: ended}, at)
 	return err
 }
 
@@ -414,8 +429,8 @@ func (e *Engine) conclude(ctx context.Context, judges []*judge, r reach, at mome
 	if err := e.settle(ctx, came); err != nil {
 		return told{}, err
 	}
-	if err := e.store.SavePending(ctx, came.tasks); err != nil {
-		return told{}, fmt.Errorf("store the tasks without an end: %w", err)
+	if err := e.savePending(ctx, came.tasks); err != nil {
+		return told{}, err
 	}
 	return told{came.tasks, came.cut}, nil
 }

@@ -171,35 +171,6 @@ func (c *Config) goesByRunTimes() bool {
 	return c.StuckP99 > 0
 }
 
-// stuckAfterByTask gives how long after it was due a task is stuck: by name, for the tasks that are named or whose run times
-// are known.
-func (c *Config) stuckAfterByTask(p99 map[string]time.Duration) map[string]time.Duration {
-	by := map[string]time.Duration{}
-	for name := range c.Tasks {
-		if !pattern.Is(name) {
-			by[name] = c.stuckAfterOf(name, p99)
-		}
-	}
-	for name := range p99 {
-		by[name] = c.stuckAfterOf(name, p99)
-	}
-	return by
-}
-
-// stuckAfterByPattern gives the same for the tasks that fit a pattern, the most precise pattern first. The last holds for all.
-func (c *Config) stuckAfterByPattern() (patterns []string, after []time.Duration) {
-	for name, t := range c.Tasks {
-		if pattern.Is(name) && t.StuckAfter > 0 {
-			patterns = append(patterns, name)
-		}
-	}
-	slices.SortFunc(patterns, func(a, b string) int { return pattern.Compare(b, a) })
-	for _, p := range patterns {
-		after = append(after, c.Tasks[p].StuckAfter)
-	}
-	return append(patterns, "*"), append(after, c.StuckAfter)
-}
-
 // stuckAfterOf is how long after it was due a task without an end is stuck: where it is asked for and known, a multiple of the
 // task's own p99 of run times.
 func (c *Config) stuckAfterOf(task string, p99 map[string]time.Duration) time.Duration {

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,13 +41,6 @@ func TestMostPrecisePatternThatSaysAnythingHolds(t *testing.T) {
 		if got := c.stuckAfterOf(task, p99); got != want {
 			t.Errorf("%s is stuck after %s, want %s", task, got, want)
 		}
-	}
-	patterns, after := c.stuckAfterByPattern()
-	if !slices.Equal(patterns, []string{"mail.send*", "*"}) || !slices.Equal(after, []time.Duration{time.Minute, 15 * time.Minute}) {
-		t.Errorf("by pattern: %v %v", patterns, after)
-	}
-	if by := c.stuckAfterByTask(nil); by["mail.send"] != time.Minute || by["mail.*"] != 0 {
-		t.Errorf("by name: %v", by)
 	}
 	if c.timeoutOf("mail.send", 10*time.Minute) != "lock" || c.timeoutOf("mail.get", 10*time.Minute) != "" || c.timeoutOf("mail.send", time.Hour) == "" {
 		t.Error("the task's own time-outs do not count beside those of all")
