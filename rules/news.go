@@ -24,7 +24,8 @@ type news struct {
 }
 
 const (
-	oldPeriods  = 6             // into which the older past is cut
+	oldPeriods  = 8             // into which the older past is cut
+	fewOld      = 100           // keys that may lie anywhere in it
 	newsAtOnce  = 100_000       // keys that are gathered before they are judged
 	loadsALook  = 4             // shards of the known keys that are filled in by one look
 	underWay    = time.Minute   // that most tasks take: the youngest keys have arrived since then
@@ -184,14 +185,21 @@ func arrivalOf(keys []history.Arrived) (all history.Arrival) {
 	return all
 }
 
-// groups puts the old keys together whose past lies in the same period, and those of which it lies in several.
+// groups puts the old keys together whose past begins in the same period, and those of which it is longer than a period; few of them
+// it puts all together, for each group is asked for by itself.
 func (n *news) groups() [][]history.Arrived {
+	if len(n.old) == 0 {
+		return nil
+	}
+	if len(n.old) <= fewOld {
+		return [][]history.Arrived{n.old}
+	}
 	length := n.recent.Sub(n.since)/oldPeriods + 1
 	period := func(t time.Time) int { return int(t.Sub(n.since) / length) }
 	groups := make([][]history.Arrived, oldPeriods+1)
 	for _, key := range n.old {
 		at := min(period(key.First), oldPeriods)
-		if period(key.Last) != at {
+		if key.Last.Sub(key.First) > length {
 			at = oldPeriods
 		}
 		groups[at] = append(groups[at], key)
