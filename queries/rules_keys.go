@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"iter"
 	"slices"
 	"time"
 
@@ -76,7 +77,7 @@ func (s *Store) linked(ctx context.Context, p params) (map[uint64][]uint64, erro
 // anything in. Where events come without a key, the hashes of the keys' tasks belong to those that are asked for.
 func (s *Store) Plain(ctx context.Context, hashes []uint64, since, until time.Time) ([]uint64, error) {
 	var all []uint64
-	for some := range slices.Chunk(hashes, hashesAtOnce) {
+	for some := range hashChunks(hashes) {
 		plain, err := selectAll[uint64](ctx, s, "rules/plain", params{"hashes": hashText(some), "since": since, "until": until})
 		if err != nil {
 			return nil, err
@@ -98,7 +99,7 @@ func (s *Store) Works(ctx context.Context, hashes []uint64, from, to time.Time) 
 		to = latest
 	}
 	works := make(map[uint64]history.Works, len(hashes))
-	for some := range slices.Chunk(hashes, hashesAtOnce) {
+	for some := range hashChunks(hashes) {
 		rows, err := selectAll[row](ctx, s, "rules/works", params{"hashes": hashText(some), "from": from, "to": to})
 		if err != nil {
 			return nil, err
@@ -118,7 +119,7 @@ func (s *Store) KeyTasks(ctx context.Context, hashes []uint64, since time.Time) 
 		Tasks []uint64 `ch:"tasks"`
 	}
 	var all []history.Arrived
-	for some := range slices.Chunk(hashes, hashesAtOnce) {
+	for some := range hashChunks(hashes) {
 		rows, err := selectAll[row](ctx, s, "rules/key_tasks", params{"hashes": hashText(some), "since": since})
 		if err != nil {
 			return nil, err
@@ -133,6 +134,12 @@ func (s *Store) KeyTasks(ctx context.Context, hashes []uint64, since time.Time) 
 // hashesAtOnce are as many hashes as fit into one request: parameters travel in the address of an HTTP request, and ClickHouse takes
 // 128 KiB for one of them.
 const hashesAtOnce = 12_000
+
+// hashChunks cuts hashes into as many as are asked for at once, each of them from a stretch of its own of the order in which events
+// lie, so that all together read no more than one would.
+func hashChunks(hashes []uint64) iter.Seq[[]uint64] {
+	return slices.Chunk(slices.Sorted(slices.Values(hashes)), hashesAtOnce)
+}
 
 // hashText writes hashes as the statements read them, in less than half of the room that a list of numbers takes.
 func hashText(hashes []uint64) string {

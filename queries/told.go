@@ -3,7 +3,6 @@ package queries
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -14,7 +13,7 @@ import (
 // Told tells what the task ids of some keys told, one after another, in no order. What it hands to tell is valid during the call
 // only.
 func (s *Store) Told(ctx context.Context, q history.Stretch, tell func(*history.Told)) error {
-	for keys := range slices.Chunk(q.Keys, hashesAtOnce) {
+	for keys := range hashChunks(q.Keys) {
 		err := s.each(ctx, "rules/told", params{"hashes": hashText(keys), "since": q.Since, "until": q.Until,
 			"quiet_from": q.Quiet.First, "quiet_to": q.Quiet.Last, "keyless": q.Keyless}, func(rows driver.Rows) error {
 			var r toldRow

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -27,7 +28,8 @@ func newSuspects(config *Config, p99 map[string]time.Duration, drifting map[uint
 
 // suspect is what the tasks of one subject told together. It grows with the names of its tasks and effects, not with its events.
 type suspect struct {
-	sure bool // one of its tasks is enough
+	hash uint64 // of its key
+	sure bool   // one of its tasks is enough
 
 	effects, successes, atWork int
 	kinds                      map[uint64]bool // of effects
@@ -43,7 +45,7 @@ type suspect struct {
 func (s *suspects) add(t *history.Told) {
 	of := s.subjects[t.Subject]
 	if of == nil {
-		of = &suspect{}
+		of = &suspect{hash: t.KeyHash}
 		s.subjects[t.Subject] = of
 	}
 	phase, open := phaseOf(t)
@@ -103,7 +105,7 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// all gives the subjects that may be in trouble.
+// all gives the subjects that may be in trouble, in the order in which their events lie: as many as are read at once lie together.
 func (s *suspects) all() []history.Subject {
 	var all []history.Subject
 	swallowed := s.config.leastSwallowed()
@@ -112,6 +114,7 @@ func (s *suspects) all() []history.Subject {
 			all = append(all, subject)
 		}
 	}
+	slices.SortFunc(all, func(a, b history.Subject) int { return cmp.Compare(s.subjects[a].hash, s.subjects[b].hash) })
 	return all
 }
 
