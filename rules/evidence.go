@@ -342,6 +342,7 @@ func newLearned() learned {
 
 const (
 	learnAgain  = 10 * time.Minute // after which what was measured of a task is measured again
+	learnAtOnce = 100              // tasks that are measured along with others
 	mostLearned = 10_000           // tasks of which it is remembered: a name may be made anew for each job
 )
 
@@ -363,6 +364,11 @@ func (e *Engine) usualEffects(ctx context.Context, namespace string, tasks []str
 	}
 	if len(ask) == 0 {
 		return usual, nil
+	}
+	for of, asked := range e.learned.asked { // what must be measured soon is measured along with it
+		if of[0] == namespace && len(ask) < learnAtOnce && !slices.Contains(ask, of[1]) && at.now.Sub(asked).Abs() >= learnAgain/2 {
+			ask = append(ask, of[1])
+		}
 	}
 	if len(e.learned.asked) > mostLearned {
 		e.learned.effects, e.learned.asked = map[[2]string][]string{}, map[[2]string]time.Time{}
