@@ -2,29 +2,32 @@
 //
 // # Contract
 //
-// Emit puts an event into a bounded buffer and returns; one goroutine of the client sends the buffer's events to Kafka, in
-// order, and waits for all in-sync replicas. What cannot be sent is sent again until it is acknowledged, so an event may
-// arrive twice, under the same event id, and is then counted once. Events with one business key stay in order.
+// Emit and Offer put an event into a bounded buffer and return; one goroutine of the client sends the buffer's events, in order, to
+// Kafka or to an auditor's HTTP intake, and waits for all in-sync replicas. What cannot be sent is sent again until it is
+// acknowledged, so an event may arrive twice, under the same event id, and is then counted once. Events with one business key
+// stay in order.
 //
-// When Kafka is away for longer than the buffer holds out, Emit waits for room until its context ends; then the event is
-// not taken and the caller is told. Nothing else is ever dropped, Close aside: it sends what is buffered for as long as
+// While the buffer is full, Emit waits for room until its context ends, and then tells the caller that the event was not taken; Offer
+// never waits, and counts what it drops. Beside that nothing is ever dropped but an event that is too large for Kafka, or that an
+// auditor does not take for one, which is logged and counted; and what Close leaves: it sends what is buffered for as long as
 // its context allows, and tells how many events it had to leave.
 //
-// A Client is safe for concurrent use.
+// Events are numbered (emitter, seq) as they leave the buffer, and what was dropped leaves a hole in the numbers, so that the
+// auditor knows what it was not told. An event without an id gets one from them, an event without a time the time of the call.
+//
+// A Client is safe for concurrent use. The packages below this one connect it to the queues' own libraries.
 package emit
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/sasl"
 
 	"auditor/event"
 )
@@ -32,106 +35,86 @@ import (
 // ErrClosed is the answer of a client that has been closed.
 var ErrClosed = errors.New("emit: client is closed")
 
-// Config says where events go. Brokers is required; every other field has a default.
-type Config struct {
-	Brokers []string       // host:port
-	Topic   string         // task-events when empty
-	Buffer  int            // events held while Kafka is slow or away; 10,000 when 0
-	TLS     *tls.Config    // nil: none
-	SASL    sasl.Mechanism // nil: none
-	Logger  *slog.Logger   // where trouble is told; nil: nowhere
-}
+// ErrFull is the answer of Offer when the buffer is full.
+var ErrFull = errors.New("emit: buffer is full")
 
-const (
-	maxBatch = 1000
-	linger   = 5 * time.Millisecond // how long a batch may wait for company
-	backOff  = 500 * time.Millisecond
-)
-
-// sender is what the client needs of Kafka.
-type sender interface {
-	WriteMessages(ctx context.Context, messages ...kafka.Message) error
-	Close() error
-}
+var errAttributes = errors.New("emit: attributes must be a JSON object")
 
 // Client sends events.
 type Client struct {
-	sender sender
-	log    *slog.Logger
-	queue  chan kafka.Message
-	flush  chan chan struct{}
-	ctx    context.Context // ends when sending has to stop
-	stop   context.CancelFunc
-	done   chan struct{} // closed when the sending goroutine has ended
+	sender  sender
+	log     *slog.Logger
+	emitter string
+	queue   chan *event.Event
+	flush   chan chan struct{}
+	ctx     context.Context // ends when sending has to stop
+	stop    context.CancelFunc
+	done    chan struct{} // closed when the sending goroutine has ended
 
 	mu     sync.RWMutex // held for writing by Close, so that no Emit is half-way
 	closed bool
-	left   int // events that Close could not send; set before done is closed
+
+	unnumbered atomic.Int64 // dropped, and not yet left out of the numbers
+	stats      counters
+	seq        int64 // of the next event; the sending goroutine's own
+	left       int   // events that Close could not send; set before done is closed
+}
+
+// counters are the parts of Stats that count.
+type counters struct{ taken, sent, dropped, refused atomic.Int64 }
+
+// Stats is what became of the events so far.
+type Stats struct {
+	Taken    int64 // by Emit and Offer
+	Sent     int64 // acknowledged
+	Dropped  int64 // not taken, for the buffer was full
+	Refused  int64 // taken, and then too large for Kafka, or no event to the auditor
+	Buffered int   // waiting
+}
+
+// LogValue writes the numbers as a group.
+func (s Stats) LogValue() slog.Value {
+	return slog.GroupValue(slog.Int64("taken", s.Taken), slog.Int64("sent", s.Sent), slog.Int64("dropped", s.Dropped),
+		slog.Int64("refused", s.Refused), slog.Int("buffered", s.Buffered))
 }
 
 // New starts a client. It does not wait for Kafka. The caller closes it.
 func New(c Config) (*Client, error) {
-	if len(c.Brokers) == 0 {
-		return nil, errors.New("emit: brokers: must name at least one host:port")
+	if err := c.validate(); err != nil {
+		return nil, err
 	}
-	if c.Topic == "" {
-		c.Topic = "task-events"
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	transport := &kafka.Transport{TLS: c.TLS, SASL: c.SASL, ClientID: "auditor-emit", Context: ctx}
-	return newClient(&writer{stop: stop, transport: transport, Writer: kafka.Writer{
-		Addr:                   kafka.TCP(c.Brokers...),
-		Topic:                  c.Topic,
-		Balancer:               &kafka.Hash{},
-		RequiredAcks:           kafka.RequireAll,
-		BatchSize:              maxBatch,
-		BatchTimeout:           linger,
-		MaxAttempts:            1, // the client itself sends again, for as long as it takes
-		AllowAutoTopicCreation: true,
-		Compression:            kafka.Lz4,
-		Transport:              transport,
-	}}, c), nil
-}
-
-// writer frees its connections too when it is closed.
-type writer struct {
-	kafka.Writer
-	transport *kafka.Transport
-	stop      context.CancelFunc
-}
-
-func (w *writer) Close() error {
-	err := w.Writer.Close()
-	w.transport.CloseIdleConnections()
-	w.stop()
-	return err
+	c = c.withDefaults()
+	return newClient(c.open(), c), nil
 }
 
 func newClient(s sender, c Config) *Client {
-	if c.Buffer <= 0 {
-		c.Buffer = 10_000
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c = c.withDefaults()
 	ctx, stop := context.WithCancel(context.Background())
 	client := &Client{
-		sender: s,
-		log:    c.Logger,
-		queue:  make(chan kafka.Message, c.Buffer),
-		flush:  make(chan chan struct{}),
-		ctx:    ctx,
-		stop:   stop,
-		done:   make(chan struct{}),
+		sender:  s,
+		log:     c.Logger,
+		emitter: startName(c.Emitter),
+		queue:   make(chan *event.Event, c.Buffer),
+		flush:   make(chan chan struct{}),
+		ctx:     ctx,
+		stop:    stop,
+		done:    make(chan struct{}),
 	}
 	go client.run()
 	return client
 }
 
-// Emit takes e for sending. It waits only while the buffer is full, until ctx ends.
+// Stats tells what became of the events so far.
+func (c *Client) Stats() Stats {
+	return Stats{Taken: c.stats.taken.Load(), Sent: c.stats.sent.Load(), Dropped: c.stats.dropped.Load(),
+		Refused: c.stats.refused.Load(), Buffered: len(c.queue)}
+}
+
+// Emit takes e for sending. It waits only while the buffer is full, until ctx ends. What e points to must not be changed
+// afterwards.
 func (c *Client) Emit(ctx context.Context, e event.Event) error {
-	if e.Attributes != "" && !json.Valid([]byte(e.Attributes)) {
-		return errors.New("emit: attributes must be a JSON object")
+	if err := prepare(&e); err != nil {
+		return err
 	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -139,27 +122,54 @@ func (c *Client) Emit(ctx context.Context, e event.Event) error {
 		return ErrClosed
 	}
 	select {
-	case c.queue <- kafka.Message{Key: key(e), Value: e.AppendJSON(nil)}:
+	case c.queue <- &e:
+		c.stats.taken.Add(1)
 		return nil
 	case <-c.ctx.Done():
 		return ErrClosed
 	case <-ctx.Done():
-		return fmt.Errorf("emit: buffer is full: %w", ctx.Err())
+		return fmt.Errorf("%w: %w", ErrFull, ctx.Err())
 	}
 }
 
-// key keeps the events of one piece of work together.
-func key(e event.Event) []byte {
-	switch {
-	case e.BusinessKey != "":
-		return []byte(e.BusinessKey)
-	case e.TaskID != "":
-		return []byte(e.TaskID)
+// Offer takes e for sending if there is room, and never waits. Otherwise e is dropped and counted, its number is left out, and
+// the error is ErrFull. What e points to must not be changed afterwards.
+func (c *Client) Offer(e event.Event) error {
+	if err := prepare(&e); err != nil {
+		return err
 	}
-	return []byte(e.Worker)
+	if !c.mu.TryRLock() { // Close waits for those that wait for room
+		return ErrClosed
+	}
+	defer c.mu.RUnlock()
+	if c.closed {
+		return ErrClosed
+	}
+	select {
+	case c.queue <- &e:
+		c.stats.taken.Add(1)
+		return nil
+	default:
+		c.unnumbered.Add(1)
+		if c.stats.dropped.Add(1) == 1 {
+			c.log.Warn("the buffer is full: events are dropped", "buffer", cap(c.queue))
+		}
+		return ErrFull
+	}
 }
 
-// Flush waits until every event taken before the call is acknowledged.
+// prepare completes an event by what only the caller's time can tell.
+func prepare(e *event.Event) error {
+	if e.Attributes != "" && !json.Valid([]byte(e.Attributes)) {
+		return errAttributes
+	}
+	if e.Time.IsZero() {
+		e.Time = time.Now()
+	}
+	return nil
+}
+
+// Flush waits until every event taken before the call is acknowledged or refused.
 func (c *Client) Flush(ctx context.Context) error {
 	reached := make(chan struct{})
 	select {
@@ -182,7 +192,7 @@ func (c *Client) Flush(ctx context.Context) error {
 // Close takes no more events, sends those that are buffered until ctx ends, and frees what the client holds. A second
 // call does nothing.
 func (c *Client) Close(ctx context.Context) error {
-	c.stopOnEnd(ctx)
+	context.AfterFunc(ctx, c.stop)
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -193,16 +203,11 @@ func (c *Client) Close(ctx context.Context) error {
 	c.mu.Unlock()
 	<-c.done
 	c.stop()
-	err := c.sender.Close()
+	err := c.sender.close()
 	if c.left > 0 {
 		return errors.Join(fmt.Errorf("emit: closed with %d events unsent", c.left), err)
 	}
 	return err
-}
-
-// stopOnEnd ends the sending, and any Emit that waits for room, when ctx ends.
-func (c *Client) stopOnEnd(ctx context.Context) {
-	context.AfterFunc(ctx, c.stop)
 }
 
 // run sends what is queued until the queue is closed and empty, or sending has to stop.
@@ -210,11 +215,11 @@ func (c *Client) run() {
 	defer close(c.done)
 	for {
 		select {
-		case m, open := <-c.queue:
+		case e, open := <-c.queue:
 			if !open {
 				return
 			}
-			c.send(c.gather(m))
+			c.send(c.gather(e))
 		case reached := <-c.flush:
 			c.drain()
 			close(reached)
@@ -223,15 +228,15 @@ func (c *Client) run() {
 }
 
 // gather adds to first what waits behind it.
-func (c *Client) gather(first kafka.Message) []kafka.Message {
-	batch := []kafka.Message{first}
+func (c *Client) gather(first *event.Event) []event.Record {
+	batch := []event.Record{c.record(first)}
 	for len(batch) < maxBatch {
 		select {
-		case m, open := <-c.queue:
+		case e, open := <-c.queue:
 			if !open {
 				return batch
 			}
-			batch = append(batch, m)
+			batch = append(batch, c.record(e))
 		default:
 			return batch
 		}
@@ -239,55 +244,58 @@ func (c *Client) gather(first kafka.Message) []kafka.Message {
 	return batch
 }
 
+// record numbers an event that carries no number, and names one that has no id.
+func (c *Client) record(e *event.Event) event.Record {
+	if e.Emitter == "" {
+		c.seq += c.unnumbered.Swap(0)
+		e.Emitter, e.Seq = c.emitter, c.seq
+		c.seq++
+	}
+	if e.ID == "" && e.Emitter == c.emitter {
+		e.ID = e.Emitter + "/" + strconv.FormatInt(e.Seq, 10)
+	}
+	return Record(e)
+}
+
 // drain sends what is queued at the moment of the call.
 func (c *Client) drain() {
 	for n := len(c.queue); n > 0; {
-		m, open := <-c.queue
+		e, open := <-c.queue
 		if !open {
 			return
 		}
-		batch := c.gather(m)
+		batch := c.gather(e)
 		n -= len(batch)
 		c.send(batch)
 	}
 }
 
-// send sends batch until all of it is acknowledged, or sending has to stop.
-func (c *Client) send(batch []kafka.Message) {
-	for failures := 0; ; failures++ {
-		if c.ctx.Err() != nil {
-			c.left += len(batch)
-			return
-		}
-		err := c.sender.WriteMessages(c.ctx, batch...)
-		if err == nil {
-			return
-		}
-		batch = unsent(batch, err)
-		if len(batch) == 0 {
-			return
-		}
-		if failures == 0 {
-			c.log.Warn("Kafka did not take events, trying again", "events", len(batch), "error", err)
-		}
-		select {
-		case <-c.ctx.Done():
-		case <-time.After(backOff):
-		}
+// send sends batch until all of it is acknowledged or refused, or sending has to stop.
+func (c *Client) send(batch []event.Record) {
+	if c.ctx.Err() != nil {
+		c.left += len(batch)
+		return
 	}
-}
-
-// unsent is the part of batch that err says was not acknowledged.
-func unsent(batch []kafka.Message, err error) []kafka.Message {
-	var each kafka.WriteErrors
-	if !errors.As(err, &each) || len(each) != len(batch) {
-		return batch
-	}
-	var left []kafka.Message
-	for i, e := range each {
-		if e != nil {
-			left = append(left, batch[i])
+	told := false
+	errs := deliver(c.ctx, c.sender, batch, func(left int, err error) bool {
+		if !told {
+			c.log.Warn("events were not taken, trying again", "events", left, "error", err)
 		}
+		told = true
+		return true
+	})
+	sent := int64(len(batch))
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			continue
+		case isRefused(err):
+			c.log.Error("an event is not taken, and was dropped", "error", err)
+			c.stats.refused.Add(1)
+		default:
+			c.left++
+		}
+		sent--
 	}
-	return left
+	c.stats.sent.Add(sent)
 }

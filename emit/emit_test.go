@@ -33,7 +33,7 @@ func TestMessagesAreEventsKeyedByWork(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := &broker{}
-			client := newClient(b, Config{})
+			client := newClient(kafkaOf(b), Config{})
 			want := bare()
 			c.change(&want)
 			if err := client.Emit(t.Context(), want); err != nil {
@@ -50,6 +50,7 @@ func TestMessagesAreEventsKeyedByWork(t *testing.T) {
 				t.Errorf("key is %s, want %s", key, c.key)
 			}
 			got, _ := decoder.Decode(event.Record{Value: b.taken[0].Value})
+			want.Emitter, want.Seq = client.emitter, 0
 			if diff := cmp.Diff([]event.Event{want}, got); diff != "" {
 				t.Errorf("decoded otherwise (-emitted +decoded):\n%s", diff)
 			}
@@ -58,7 +59,7 @@ func TestMessagesAreEventsKeyedByWork(t *testing.T) {
 }
 
 func TestBrokenAttributesAreRefused(t *testing.T) {
-	client := newClient(&broker{}, Config{})
+	client := newClient(kafkaOf(&broker{}), Config{})
 	defer client.Close(t.Context())
 	e := bare()
 	e.Attributes = `{"a":`
@@ -73,10 +74,14 @@ type broker struct {
 	fails  []error
 	taken  []kafka.Message
 	open   chan struct{} // nil, or closed once the broker takes messages
+	asked  chan struct{} // nil, or told of each attempt
 	closed bool
 }
 
 func (b *broker) WriteMessages(ctx context.Context, messages ...kafka.Message) error {
+	if b.asked != nil {
+		b.asked <- struct{}{}
+	}
 	if b.open != nil {
 		select {
 		case <-b.open:
@@ -102,6 +107,9 @@ func (b *broker) WriteMessages(ctx context.Context, messages ...kafka.Message) e
 	return nil
 }
 
+// kafkaOf makes the way to a broker that stands in for Kafka.
+func kafkaOf(b *broker) sender { return &brokers{writer: b, free: func() {}} }
+
 func (b *broker) Close() error {
 	b.closed = true
 	return nil
@@ -109,7 +117,7 @@ func (b *broker) Close() error {
 
 func TestEverythingArrivesInOrder(t *testing.T) {
 	b := &broker{}
-	c := newClient(b, Config{Buffer: 8})
+	c := newClient(kafkaOf(b), Config{Buffer: 8})
 	for i := range 100 {
 		e := bare()
 		e.BusinessKey = strconv.Itoa(i)
@@ -143,7 +151,7 @@ func TestEverythingArrivesInOrder(t *testing.T) {
 
 func TestOnlyWhatFailedIsSentAgain(t *testing.T) {
 	b := &broker{open: make(chan struct{}), fails: []error{kafka.WriteErrors{nil}, kafka.WriteErrors{kafka.LeaderNotAvailable, nil}}}
-	c := newClient(b, Config{})
+	c := newClient(kafkaOf(b), Config{})
 	emit := func(id string) {
 		e := bare()
 		e.BusinessKey = id
@@ -172,7 +180,7 @@ func TestOnlyWhatFailedIsSentAgain(t *testing.T) {
 
 func TestFullBufferTellsTheCaller(t *testing.T) {
 	b := &broker{open: make(chan struct{})}
-	c := newClient(b, Config{Buffer: 1})
+	c := newClient(kafkaOf(b), Config{Buffer: 1})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	var err error
