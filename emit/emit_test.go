@@ -150,7 +150,7 @@ func TestEverythingArrivesInOrder(t *testing.T) {
 }
 
 func TestOnlyWhatFailedIsSentAgain(t *testing.T) {
-	b := &broker{open: make(chan struct{}), fails: []error{kafka.WriteErrors{nil}, kafka.WriteErrors{kafka.LeaderNotAvailable, nil}}}
+	b := &broker{open: make(chan struct{}), asked: make(chan struct{}, 9), fails: []error{kafka.WriteErrors{nil}, kafka.WriteErrors{kafka.LeaderNotAvailable, nil}}}
 	c := newClient(kafkaOf(b), Config{})
 	emit := func(id string) {
 		e := bare()
@@ -160,9 +160,7 @@ func TestOnlyWhatFailedIsSentAgain(t *testing.T) {
 		}
 	}
 	emit("first")
-	for len(c.queue) > 0 { // the first is on its way alone, so that the others go together
-		time.Sleep(time.Millisecond)
-	}
+	<-b.asked // the first is on its way alone, so that the others go together
 	emit("second")
 	emit("third")
 	close(b.open)
