@@ -156,7 +156,8 @@ func lines(records []event.Record) (io.Reader, error) {
 		return nil, err
 	}
 	for _, r := range records {
-		if _, err := pack.Write(append(r.Value[:len(r.Value):len(r.Value)], '\n')); err != nil {
+		line := bytes.ReplaceAll(r.Value, []byte("\n"), []byte(" ")) // in JSON that is white space, wherever it stands
+		if _, err := pack.Write(append(line, '\n')); err != nil {
 			return nil, err
 		}
 	}

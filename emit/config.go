@@ -23,10 +23,11 @@ type Config struct {
 	URL   string // where an auditor answers, such as https://auditor.example.com
 	Token string // one of that auditor's with the scope emit; empty: none
 
-	TLS     *tls.Config  // of either; nil: none for brokers, the system's authorities for a URL of https
-	Emitter string       // how this process is called in the events that it numbers; host/pid when empty. What differs by start is added
-	Buffer  int          // events held while they cannot be sent; 10,000 when 0
-	Logger  *slog.Logger // where trouble is told; nil: nowhere
+	TLS        *tls.Config  // of either; nil: none for brokers, the system's authorities for a URL of https
+	Emitter    string       // how this process is called in the events that it numbers; host/pid when empty. What differs by start is added
+	Unnumbered bool         // whether events carry no numbers: for a process that tells of few, of which a hole says nothing
+	Buffer     int          // events held while they cannot be sent; 10,000 when 0
+	Logger     *slog.Logger // where trouble is told; nil: nowhere
 }
 
 // DefaultTopic is where events go when nothing else is said.

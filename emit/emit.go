@@ -13,18 +13,21 @@
 // its context allows, and tells how many events it had to leave.
 //
 // Events are numbered (emitter, seq) as they leave the buffer, and what was dropped leaves a hole in the numbers, so that the
-// auditor knows what it was not told. An event without an id gets one from them, an event without a time the time of the call.
+// auditor knows what it was not told. An event without an id gets one, an event without a time the time of the call.
 //
 // A Client is safe for concurrent use. The packages below this one connect it to the queues' own libraries.
 package emit
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,7 +47,7 @@ var errAttributes = errors.New("emit: attributes must be a JSON object")
 type Client struct {
 	sender  sender
 	log     *slog.Logger
-	emitter string
+	emitter string // empty: events are not numbered
 	queue   chan *event.Event
 	flush   chan chan struct{}
 	ctx     context.Context // ends when sending has to stop
@@ -58,6 +61,7 @@ type Client struct {
 	stats      counters
 	seq        int64 // of the next event; the sending goroutine's own
 	left       int   // events that Close could not send; set before done is closed
+	trouble    error // why the last that were not taken were not; as left
 }
 
 // counters are the parts of Stats that count.
@@ -99,6 +103,9 @@ func newClient(s sender, c Config) *Client {
 		ctx:     ctx,
 		stop:    stop,
 		done:    make(chan struct{}),
+	}
+	if c.Unnumbered {
+		client.emitter = ""
 	}
 	go client.run()
 	return client
@@ -205,7 +212,7 @@ func (c *Client) Close(ctx context.Context) error {
 	c.stop()
 	err := c.sender.close()
 	if c.left > 0 {
-		return errors.Join(fmt.Errorf("emit: closed with %d events unsent", c.left), err)
+		return errors.Join(fmt.Errorf("emit: closed with %d events unsent: %w", c.left, c.trouble), err)
 	}
 	return err
 }
@@ -246,15 +253,19 @@ func (c *Client) gather(first *event.Event) []event.Record {
 
 // record numbers an event that carries no number, and names one that has no id.
 func (c *Client) record(e *event.Event) event.Record {
-	if e.Emitter == "" {
+	if e.Emitter == "" && c.emitter != "" {
 		c.seq += c.unnumbered.Swap(0)
 		e.Emitter, e.Seq = c.emitter, c.seq
 		c.seq++
 	}
-	if e.ID == "" && e.Emitter == c.emitter {
+	switch {
+	case e.ID != "": // it has one
+	case e.Emitter == c.emitter && c.emitter != "":
 		e.ID = e.Emitter + "/" + strconv.FormatInt(e.Seq, 10)
+	default:
+		e.ID = strings.ToLower(rand.Text())
 	}
-	return Record(e)
+	return event.RecordOf(e)
 }
 
 // drain sends what is queued at the moment of the call.
@@ -272,8 +283,9 @@ func (c *Client) drain() {
 
 // send sends batch until all of it is acknowledged or refused, or sending has to stop.
 func (c *Client) send(batch []event.Record) {
-	if c.ctx.Err() != nil {
+	if err := c.ctx.Err(); err != nil {
 		c.left += len(batch)
+		c.trouble = cmp.Or(c.trouble, err)
 		return
 	}
 	told := false
@@ -281,7 +293,7 @@ func (c *Client) send(batch []event.Record) {
 		if !told {
 			c.log.Warn("events were not taken, trying again", "events", left, "error", err)
 		}
-		told = true
+		told, c.trouble = true, err
 		return true
 	})
 	sent := int64(len(batch))
@@ -291,9 +303,13 @@ func (c *Client) send(batch []event.Record) {
 			continue
 		case isRefused(err):
 			c.log.Error("an event is not taken, and was dropped", "error", err)
+			c.trouble = err
 			c.stats.refused.Add(1)
 		default:
 			c.left++
+			if c.trouble == nil {
+				c.trouble = err
+			}
 		}
 		sent--
 	}

@@ -79,17 +79,3 @@ func mayFollow(errs []error) error {
 
 // Close frees what the publisher holds, once what is being sent has been.
 func (p *Publisher) Close() error { return p.sender.close() }
-
-// Record makes the record of an event, which keeps the events of one piece of work together.
-func Record(e *event.Event) event.Record { return event.Record{Key: key(e), Value: e.AppendJSON(nil)} }
-
-// key keeps the events of one piece of work in one partition, in order.
-func key(e *event.Event) []byte {
-	switch {
-	case e.BusinessKey != "":
-		return []byte(e.BusinessKey)
-	case e.TaskID != "":
-		return []byte(e.TaskID)
-	}
-	return []byte(e.Worker)
-}

@@ -83,6 +83,9 @@ func NewDecoder(c DecoderConfig) (*Decoder, error) {
 	return d, nil
 }
 
+// MaxBytes is how many bytes one event may have.
+func (d *Decoder) MaxBytes() int { return d.maxBytes }
+
 // keyOf gives the template of a task's business key; nil when there is none.
 func (d *Decoder) keyOf(task string) *KeyTemplate {
 	if key := d.keys[task]; key != nil {

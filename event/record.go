@@ -20,6 +20,19 @@ type Header struct {
 	Value []byte
 }
 
+// RecordOf makes the record that tells e, as auditor JSON, under the key that keeps the events of one piece of work in one
+// partition, in order: the business key, else the task id, else the worker.
+func RecordOf(e *Event) Record {
+	key := e.BusinessKey
+	if key == "" {
+		key = e.TaskID
+	}
+	if key == "" {
+		key = e.Worker
+	}
+	return Record{Key: []byte(key), Value: e.AppendJSON(nil)}
+}
+
 // Reject is a record, or one element of a record's array, that could not be read as an event. Nothing is dropped: the
 // bytes are kept with the reason.
 type Reject struct {

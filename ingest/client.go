@@ -34,13 +34,9 @@ type client struct {
 
 // newClient reads the files that c names. It connects to nothing.
 func newClient(c Kafka) (*client, error) {
-	tls, err := c.TLS.Load()
+	tls, mechanism, err := c.Security()
 	if err != nil {
-		return nil, fmt.Errorf("kafka.%w", err)
-	}
-	mechanism, err := c.SASL.load()
-	if err != nil {
-		return nil, fmt.Errorf("kafka.%w", err)
+		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	cl := &client{config: c, stop: stop, open: make(map[*trackedConn]struct{})}

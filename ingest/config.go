@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -167,6 +168,20 @@ func (s SASL) validate(p *problems) {
 	if (s.Password == "") == (s.PasswordFile == "") {
 		p.bad("sasl.password", "must be set, or sasl.password_file, and not both")
 	}
+}
+
+// Security is how to reach the brokers, for another client than this package's. It reads the files that k names; what is off is
+// nil.
+func (k Kafka) Security() (*tls.Config, sasl.Mechanism, error) {
+	encryption, err := k.TLS.Load()
+	if err != nil {
+		return nil, nil, fmt.Errorf("kafka.%w", err)
+	}
+	mechanism, err := k.SASL.load()
+	if err != nil {
+		return nil, nil, fmt.Errorf("kafka.%w", err)
+	}
+	return encryption, mechanism, nil
 }
 
 // load reads the password's file. It gives nil where there is no authentication.

@@ -33,7 +33,7 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 		header.Set("Cache-Control", "no-store")
 
 		r := c.Request()
-		if !s.hosts.allows(r.Host) {
+		if !s.hosts.allows(r.Host) && !s.asksToken(c) { // a page of another site has no token
 			return &problem{Status: http.StatusMisdirectedRequest, Title: "Not under this name",
 				Message: "This server does not answer to the host name in the request. If it should, add the name to web.allowed_hosts."}
 		}
@@ -44,13 +44,16 @@ func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 			return &problem{Status: http.StatusForbidden, Title: "Not from there",
 				Message: "Another site asked the browser to change something here. Nothing was changed."}
 		}
-		if s.starting() && !asksNoStore(c.Path()) {
+		if s.starting() && !asksNoStore(c.Path()) && !isIntake(c) {
 			return &problem{Status: http.StatusServiceUnavailable, Title: "Starting",
 				Message: "Waiting for ClickHouse, or bringing its tables up to date. Events wait in Kafka and nothing is lost; this page comes back by itself when it is done."}
 		}
 		limit := int64(bodyLimit)
 		if strings.HasSuffix(c.Path(), "/rejects/:id/replay") {
 			limit = replayBody
+		}
+		if isIntake(c) && s.intake != nil {
+			limit = int64(s.intake.Config.MaxBytes)
 		}
 		r.Body = http.MaxBytesReader(c.Response(), r.Body, limit)
 		return next(c)

@@ -2,10 +2,12 @@ package web
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"auditor/event/view"
 
@@ -18,6 +20,11 @@ type problem struct {
 	Title   string
 	Message string
 	cause   error // for the log
+
+	// The rest is of requests that send events.
+	why   string        // for the metric
+	retry time.Duration // after which the same may succeed
+	bad   []badEvent    // what none was taken for
 }
 
 func (p *problem) Error() string { return p.Message }
@@ -79,6 +86,12 @@ func (s *Server) answerError(err error, c echo.Context) {
 	if p.Status == http.StatusServiceUnavailable {
 		c.Response().Header().Set("Retry-After", "2")
 	}
+	if isIntake(c) {
+		if err := answerSender(c, p); err != nil {
+			s.log.Error("answer not written", "path", c.Path(), "error", err)
+		}
+		return
+	}
 	if strings.HasPrefix(c.Request().URL.Path, "/api/") {
 		err = c.JSON(p.Status, map[string]string{"error": p.Message})
 	} else {
@@ -87,4 +100,24 @@ func (s *Server) answerError(err error, c echo.Context) {
 	if err != nil {
 		s.log.Error("answer not written", "path", c.Path(), "error", err)
 	}
+}
+
+// answerSender tells one who sends events what is wrong, in the form of RFC 9457.
+func answerSender(c echo.Context, p *problem) error {
+	header := c.Response().Header()
+	if p.retry > 0 {
+		header.Set("Retry-After", retryAfter(p.retry))
+	}
+	if p.Status == http.StatusUnauthorized {
+		header.Set("WWW-Authenticate", "Bearer")
+	}
+	answer := map[string]any{"type": "about:blank", "title": p.Title, "status": p.Status, "detail": p.Message}
+	if p.bad != nil {
+		answer["errors"], answer["accepted"], answer["rejected"] = p.bad, 0, len(p.bad)
+	}
+	text, err := json.Marshal(answer)
+	if err != nil {
+		return err
+	}
+	return c.Blob(p.Status, "application/problem+json", append(text, '\n'))
 }

@@ -3,7 +3,7 @@
 // Pages are rendered on the server and complete without scripts; a small module in the browser asks for the same page
 // again every few seconds and mends what changed. What is read from the store is shared for a second between all who
 // ask for the same, so that many open tabs cost the store no more than one. Nothing here writes but what people do with
-// findings, silences and rejects.
+// findings, silences and rejects, and the events that workers send, which go to Kafka.
 //
 // A Server is safe for concurrent use. It listens on nothing itself: the caller serves Handler, and calls Close after
 // its HTTP server has stopped.
@@ -41,6 +41,9 @@ type Options struct {
 	// Replayer sends rejects through again. nil: this process has no Kafka to send to.
 	Replayer Replayer
 
+	// Intake takes events. nil: this process has no Kafka to send to.
+	Intake *Intake
+
 	Review     review.Settings       // what reviews of tasks go by
 	Checks     []Check               // what readiness rests on
 	Registerer prometheus.Registerer // nil: the server's own metrics are not registered
@@ -65,6 +68,7 @@ type Server struct {
 	reviewed *cache        // reviews of tasks, which take longer
 	reviews  chan struct{} // holds one for each review under way
 	metrics  *metrics
+	intake   *intake // nil where there is no Kafka to send to
 	echo     *echo.Echo
 }
 
@@ -96,6 +100,7 @@ func New(config Config, store Store, options Options) (*Server, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
+	s.intake = newIntake(options.Intake, newIntakeMetrics(options.Registerer), s.now)
 	if config.BaseURL != "" {
 		if err := s.origins.AddTrustedOrigin(config.origin()); err != nil {
 			return nil, fmt.Errorf("base_url: %w", err)
@@ -161,6 +166,7 @@ func (s *Server) routes() *echo.Echo {
 	api.POST("/silences/:id/end", s.apiEndSilence)
 	api.Match(read, "/keys", s.apiKey)
 	api.Match(read, "/events", s.apiEvents)
+	api.POST("/events", s.apiTakeEvents)
 	api.Match(read, "/reviews", s.apiReviews)
 	api.Match(read, "/tasks/:task/review", s.apiReview)
 	api.Match(read, "/rejects", s.apiRejects)

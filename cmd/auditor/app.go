@@ -353,6 +353,10 @@ func (a *app) serve() error {
 		Version:    version,
 		Review:     a.config.Review(),
 	}
+	var err error
+	if options.Intake, err = a.intake(); err != nil {
+		return err
+	}
 	if a.ingester != nil {
 		options.IngestStatus = func() []view.Partition { return partitions(a.ingester.Status()) }
 	}

@@ -42,7 +42,7 @@ func (d demoCommand) Run(env *environment) error {
 	case err := <-a.fatal:
 		return errors.Join(err, a.stop())
 	}
-	client, err := emit.New(emit.Config{Brokers: a.config.Kafka.Brokers, Topic: c.Kafka.Topics[0], Logger: a.log})
+	client, err := emit.New(emit.Config{Brokers: a.config.Kafka.Brokers, Topic: c.Kafka.Topics[0], Logger: a.log, Emitter: "shop"})
 	if err != nil {
 		return errors.Join(err, a.stop())
 	}
@@ -92,7 +92,11 @@ func (s shopCommand) Run(env *environment) error {
 		return err
 	}
 	log := env.logger(c.Log)
-	settings := emit.Config{Brokers: c.Kafka.Brokers, Topic: c.Kafka.Topics[0], Logger: log}
+	settings, err := emitConfig(c)
+	if err != nil {
+		return err
+	}
+	settings.Logger, settings.Emitter = log, "shop"
 	client, err := emit.New(settings)
 	if err != nil {
 		return err

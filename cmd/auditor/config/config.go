@@ -20,18 +20,19 @@ import (
 
 // Config is everything that can be set.
 type Config struct {
-	Listen     string          `yaml:"listen"`    // address of the pages and the API
-	Profiling  bool            `yaml:"profiling"` // whether the program's profiles are served there too
-	Data       string          `yaml:"data"`      // directory of what the embedded servers keep
-	Log        Log             `yaml:"log"`
-	Kafka      ingest.Kafka    `yaml:"kafka"`
-	ClickHouse queries.Config  `yaml:"clickhouse"`
-	Events     Events          `yaml:"events"`
-	Ingest     ingest.Config   `yaml:"ingest"`
-	Rules      rules.Config    `yaml:"rules"`
-	Tasks      map[string]Task `yaml:"tasks"` // by task name, or a pattern that names fit
-	Web        web.Config      `yaml:"web"`
-	Embedded   Embedded        `yaml:"embedded"`
+	Listen     string           `yaml:"listen"`    // address of the pages and the API
+	Profiling  bool             `yaml:"profiling"` // whether the program's profiles are served there too
+	Data       string           `yaml:"data"`      // directory of what the embedded servers keep
+	Log        Log              `yaml:"log"`
+	Kafka      ingest.Kafka     `yaml:"kafka"`
+	ClickHouse queries.Config   `yaml:"clickhouse"`
+	Events     Events           `yaml:"events"`
+	Ingest     ingest.Config    `yaml:"ingest"`
+	Rules      rules.Config     `yaml:"rules"`
+	Tasks      map[string]Task  `yaml:"tasks"` // by task name, or a pattern that names fit
+	Web        web.Config       `yaml:"web"`
+	Intake     web.IntakeConfig `yaml:"intake"`
+	Embedded   Embedded         `yaml:"embedded"`
 }
 
 // Log is how the auditor reports on itself, on standard error.
@@ -73,6 +74,7 @@ func Default() Config {
 		Ingest:     ingest.DefaultConfig(),
 		Rules:      rules.DefaultConfig(),
 		Web:        web.DefaultConfig(),
+		Intake:     web.DefaultIntakeConfig(),
 		Embedded:   Embedded{KafkaListen: "127.0.0.1:9092", KafkaPartitions: kafka.DefaultPartitions},
 	}
 	c.ClickHouse.Addresses = nil

@@ -66,6 +66,7 @@ func (c Config) validate(origins map[string]string) error {
 	check.section("rules", c.RuleConfig().Validate())
 	c.checkUserRules(check)
 	check.section("web", c.Web.Validate())
+	check.section("intake", c.Intake.Validate())
 	c.checkEmbedded(check)
 	return errors.Join(check.errs...)
 }
