@@ -121,6 +121,14 @@ func (r *Run) TaskID() string {
 	return r.task.ID
 }
 
+// ExecutionID is the id of the run itself.
+func (r *Run) ExecutionID() string {
+	if r == nil {
+		return ""
+	}
+	return r.execution
+}
+
 // LogValue names the run in a log: slog.Info("charged", "run", emit.RunOf(ctx)).
 func (r *Run) LogValue() slog.Value {
 	if r == nil {
@@ -150,9 +158,14 @@ func (r *Run) End(err error) {
 }
 
 // Retry tells that the run failed, and that the queue will run the task again, after a while where that is known (0 otherwise).
-func (r *Run) Retry(err error, after time.Duration) {
+func (r *Run) Retry(err error, after time.Duration) { r.retry(errorOf(err), after) }
+
+// RetryAs is Retry for a failure that is no Go error.
+func (r *Run) RetryAs(e event.Error, after time.Duration) { r.retry(&e, after) }
+
+func (r *Run) retry(e *event.Error, after time.Duration) {
 	r.end(event.Retried, func(out *event.Event) {
-		out.Error = errorOf(err)
+		out.Error = e
 		if after > 0 {
 			out.RetryIn = int((after + time.Second - 1) / time.Second)
 		}

@@ -26,6 +26,7 @@ type cli struct {
 	Silence  silenceCommand  `cmd:"" help:"Keep findings silent for a while."`
 	Rules    rulesCommand    `cmd:"" help:"List the rules, and see to those that you wrote."`
 	Rejects  rejectsCommand  `cmd:"" help:"See to the records that could not be read as events."`
+	Emit     emitCommand     `cmd:"" help:"Tell of a task from a shell: one event, a file of them, or the run of a command."`
 	Verify   verifyCommand   `cmd:"" help:"Compare Kafka, the ledger and the tables: is every event stored once?"`
 	Config   configCommand   `cmd:"" help:"Check or print the configuration."`
 	Migrate  migrateCommand  `cmd:"" help:"Bring the ClickHouse schema up to date."`

@@ -23,10 +23,13 @@ func main() {
 type usageError struct{ error }
 
 // report tells what went wrong, one line for each thing, and gives the exit code: 0 for success, 2 for a command line
-// that makes no sense, 3 where verify could not compare, 1 for everything else.
+// that makes no sense, 3 where verify could not compare, that of the command that was run, 1 for everything else.
 func report(err error, stderr io.Writer) int {
 	if err == nil {
 		return 0
+	}
+	if code := exitCode(0); errors.As(err, &code) {
+		return int(code)
 	}
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(stderr, "auditor: %s\n", strings.TrimRight(line, "\n"))
