@@ -58,7 +58,7 @@ func within(path, root string) bool { return path == root || strings.HasPrefix(p
 
 // part is the part of the project that a package belongs to.
 func part(path string) string {
-	for _, p := range []string{"embedded/clickhouse", "embedded/kafka", "cmd/auditor"} {
+	for _, p := range []string{"embedded/clickhouse", "embedded/kafka", "cmd/auditor", "emit/emitasynq", "emit/emitriver"} {
 		if within(path, module+"/"+p) {
 			return p
 		}
@@ -76,6 +76,8 @@ var mayImport = map[string][]string{
 	"alerts":              {"event"},
 	"web":                 {"event"},
 	"emit":                {"event"},
+	"emit/emitasynq":      {"emit"},
+	"emit/emitriver":      {"emit", "event"},
 	"embedded/kafka":      {},
 	"embedded/clickhouse": {"internal"},
 	"chaos":               {"embedded/kafka", "internal"},
@@ -87,7 +89,7 @@ var mayImport = map[string][]string{
 }
 
 // testSupport lists packages that only tests import, which may lean on what tests need.
-var testSupport = []string{"embedded/clickhouse/chtest", "embedded/clickhouse/testserver", "queries/querytest", "event/history/historytest"}
+var testSupport = []string{"embedded/clickhouse/chtest", "embedded/clickhouse/testserver", "queries/querytest", "event/history/historytest", "emit/emittest"}
 
 func isTestSupport(path string) bool {
 	return slices.ContainsFunc(testSupport, func(p string) bool { return within(path, module+"/"+p) })
@@ -120,6 +122,9 @@ var onlyIn = map[string][]string{
 	"github.com/ClickHouse":           {"queries"},
 	"github.com/segmentio/kafka-go":   {"ingest", "emit"},
 	"github.com/labstack/echo":        {"web"},
+	"github.com/hibiken/asynq":        {"emit/emitasynq"},
+	"github.com/riverqueue":           {"emit/emitriver"},
+	"github.com/jackc/pgx":            {},
 	"github.com/twmb/franz-go":        {"embedded/kafka", "bench", "chaos", "truth"},
 	"github.com/ebitengine/purego":    {"embedded/clickhouse"},
 	"github.com/alecthomas/kong":      {"cmd/auditor"},
