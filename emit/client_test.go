@@ -126,7 +126,7 @@ func TestPublishWaitsOutWhatPasses(t *testing.T) {
 		t.Errorf("%d have arrived", len(b.taken))
 	}
 	b.fails = []error{kafka.TopicAuthorizationFailed, errors.New("never asked for")}
-	if err := p.Publish(t.Context(), make([]event.Record, 2*maxBatch)); !errors.Is(err, kafka.TopicAuthorizationFailed) || len(b.fails) != 1 {
+	if err := p.Publish(t.Context(), make([]event.Record, 2*atOnce)); !errors.Is(err, kafka.TopicAuthorizationFailed) || len(b.fails) != 1 {
 		t.Errorf("%v, %d attempts left", err, len(b.fails))
 	}
 }

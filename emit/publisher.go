@@ -8,6 +8,9 @@ import (
 	"auditor/event"
 )
 
+// atOnce is how many records a publisher sends before it looks at what became of them.
+const atOnce = 10 * maxBatch
+
 // Publisher sends records and waits until they are taken: where a Client is for workers, this is for whoever must know. It is safe
 // for concurrent use, and small calls at the same time go together.
 type Publisher struct{ sender sender }
@@ -46,8 +49,8 @@ func (e *PublishError) Unwrap() []error { return e.Errors }
 // ctx ends. The error is a PublishError; the same records may be sent again under the same event ids, and count once.
 func (p *Publisher) Publish(ctx context.Context, records []event.Record) error {
 	var errs []error
-	for first := 0; first < len(records); first += maxBatch {
-		part := records[first:min(first+maxBatch, len(records))]
+	for first := 0; first < len(records); first += atOnce {
+		part := records[first:min(first+atOnce, len(records))]
 		failed := deliver(ctx, p.sender, part, func(_ int, err error) bool { return !errors.As(err, new(lasting)) })
 		if failed == nil {
 			continue

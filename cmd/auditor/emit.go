@@ -7,12 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
+	"auditor/cmd/auditor/archive"
 	"auditor/emit"
 	"auditor/event"
 )
@@ -174,11 +174,8 @@ func sendFile(ctx context.Context, env *environment, name string, decoder *event
 		defer f.Close()
 		in = f
 	}
-	s := &sending{name: name, decoder: decoder, publisher: publisher, warn: env.stderr}
-	if name == "-" {
-		s.name = "standard input"
-	}
-	err := s.all(ctx, in)
+	s := &sending{name: cmp.Or(strings.TrimPrefix(name, "-"), "standard input"), decoder: decoder, publish: publisher.Publish, warn: env.stderr}
+	err := s.all(ctx, archive.Records(in))
 	if _, told := fmt.Fprintf(env.stdout, "Sent %s, %s rejected.\n", count(s.sent, "event"), count(s.bad, "record")); told != nil {
 		return errors.Join(err, told)
 	}
@@ -189,78 +186,3 @@ func sendFile(ctx context.Context, env *environment, name string, decoder *event
 }
 
 var errSomeRejected = errors.New("not every record was taken")
-
-// sending sends the records of a file in batches, as they are.
-type sending struct {
-	name      string
-	decoder   *event.Decoder
-	publisher *emit.Publisher
-	warn      io.Writer
-	sent      int // events
-	bad       int // records
-	numbers   []int64
-	counts    []int // events of each record
-	batch     []event.Record
-	size      int
-}
-
-// Bounds of what is sent at once.
-const (
-	sendRecords = 5000
-	sendBytes   = 4 << 20
-)
-
-func (s *sending) all(ctx context.Context, in io.Reader) error {
-	for rec, err := range records(in) {
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-		if err := s.add(ctx, rec); err != nil {
-			return err
-		}
-	}
-	return s.flush(ctx)
-}
-
-// add adds a record, whose elements are taken or rejected together.
-func (s *sending) add(ctx context.Context, rec record) error {
-	events, rejects := s.decoder.Decode(event.Record{Time: time.Now(), Value: rec.value})
-	if len(rejects) > 0 {
-		s.reject(rec.number, string(rejects[0].Reason)+": "+rejects[0].Detail)
-		return nil
-	}
-	s.numbers, s.counts = append(s.numbers, rec.number), append(s.counts, len(events))
-	s.batch = append(s.batch, event.Record{Key: event.RecordOf(&events[0]).Key, Value: rec.value})
-	if s.size += len(rec.value); len(s.batch) < sendRecords && s.size < sendBytes {
-		return nil
-	}
-	return s.flush(ctx)
-}
-
-func (s *sending) reject(number int64, why string) {
-	if s.bad++; s.bad <= maxWarnings {
-		fmt.Fprintf(s.warn, "auditor: %s:%d: not sent: %s\n", s.name, number, printable(why))
-	}
-}
-
-// flush sends the batch. An error is of what ends the sending.
-func (s *sending) flush(ctx context.Context) error {
-	err := s.publisher.Publish(ctx, s.batch)
-	failed := new(emit.PublishError)
-	if err != nil && !errors.As(err, &failed) {
-		return err
-	}
-	var ends error
-	for i, n := range s.counts {
-		switch {
-		case err == nil || failed.Errors[i] == nil:
-			s.sent += n
-		case errors.As(failed.Errors[i], new(*emit.RefusedError)):
-			s.reject(s.numbers[i], failed.Errors[i].Error())
-		default:
-			ends = err
-		}
-	}
-	s.batch, s.numbers, s.counts, s.size = s.batch[:0], s.numbers[:0], s.counts[:0], 0
-	return ends
-}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"auditor/cmd/auditor/archive"
 	"auditor/event"
 	"auditor/queries"
 )
@@ -62,12 +63,12 @@ func (in *intake) readFile(ctx context.Context, name string, stdin io.Reader) er
 		topic = "standard input"
 	}
 	batch, size := event.Batch{Topic: topic}, 0
-	for rec, err := range records(r) {
+	for rec, err := range archive.Records(r) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", topic, err)
 		}
 		in.add(&batch, rec)
-		if size += len(rec.value); batch.Records >= batchRecords || size >= batchBytes {
+		if size += len(rec.Value); batch.Records >= batchRecords || size >= batchBytes {
 			if err := in.store.InsertBatch(ctx, batch); err != nil {
 				return err
 			}
@@ -81,13 +82,13 @@ func (in *intake) readFile(ctx context.Context, name string, stdin io.Reader) er
 }
 
 // add decodes one record into the batch.
-func (in *intake) add(batch *event.Batch, rec record) {
-	batch.Last = rec.number
+func (in *intake) add(batch *event.Batch, rec archive.Record) {
+	batch.Last = rec.Number
 	batch.Records++
 	batch.Time = in.kafkaTime
 	events, rejects := in.decoder.Decode(event.Record{
-		Position: event.Position{Topic: batch.Topic, Offset: rec.number},
-		Value:    rec.value,
+		Position: event.Position{Topic: batch.Topic, Offset: rec.Number},
+		Value:    rec.Value,
 	})
 	for i := range events {
 		events[i].KafkaTime = in.kafkaTime
@@ -95,7 +96,7 @@ func (in *intake) add(batch *event.Batch, rec record) {
 	for i := range rejects {
 		rejects[i].KafkaTime = in.kafkaTime
 		if in.rejects++; in.rejects <= maxWarnings {
-			fmt.Fprintf(in.warn, "auditor: %s:%d: not read: %s: %s\n", batch.Topic, rec.number, rejects[i].Reason, printable(rejects[i].Detail))
+			fmt.Fprintf(in.warn, "auditor: %s:%d: not read: %s: %s\n", batch.Topic, rec.Number, rejects[i].Reason, printable(rejects[i].Detail))
 		}
 	}
 	in.events += len(events)

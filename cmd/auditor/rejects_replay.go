@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"auditor/cmd/auditor/archive"
 	"auditor/embedded/kafka"
 	"auditor/event"
 	"auditor/event/reject"
@@ -111,9 +112,9 @@ func readValue(name string, stdin io.Reader) ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
-	value, err := io.ReadAll(io.LimitReader(in, maxLine+1))
-	if err == nil && len(value) > maxLine {
-		err = fmt.Errorf("%s: is longer than %d bytes", name, maxLine)
+	value, err := io.ReadAll(io.LimitReader(in, archive.MaxLine+1))
+	if err == nil && len(value) > archive.MaxLine {
+		err = fmt.Errorf("%s: is longer than %d bytes", name, archive.MaxLine)
 	}
 	return append([]byte{}, value...), err
 }

@@ -1,4 +1,4 @@
-package main
+package archive
 
 import (
 	"bytes"
@@ -17,11 +17,11 @@ type numbered struct {
 func all(t *testing.T, text string) []numbered {
 	t.Helper()
 	var out []numbered
-	for r, err := range records(strings.NewReader(text)) {
+	for r, err := range Records(strings.NewReader(text)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, numbered{r.number, strings.TrimSpace(string(r.value))})
+		out = append(out, numbered{r.Number, strings.TrimSpace(string(r.Value))})
 	}
 	return out
 }
@@ -56,7 +56,7 @@ func TestRecords(t *testing.T) {
 
 func TestLongLinesAreRefused(t *testing.T) {
 	var err error
-	for _, e := range records(strings.NewReader("{}\n" + strings.Repeat("x", maxLine+1))) {
+	for _, e := range Records(strings.NewReader("{}\n" + strings.Repeat("x", MaxLine+1))) {
 		err = e
 	}
 	if err != errLongLine {
@@ -71,17 +71,17 @@ func FuzzRecords(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		last, count := int64(0), 0
-		for r, err := range records(bytes.NewReader(data)) {
+		for r, err := range Records(bytes.NewReader(data)) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.number <= last {
-				t.Fatalf("record %d comes after %d", r.number, last)
+			if r.Number <= last {
+				t.Fatalf("record %d comes after %d", r.Number, last)
 			}
-			last = r.number
+			last = r.Number
 			count++
-			if len(bytes.TrimSpace(r.value)) == 0 {
-				t.Fatalf("record %d of %q is blank", r.number, data)
+			if len(bytes.TrimSpace(r.Value)) == 0 {
+				t.Fatalf("record %d of %q is blank", r.Number, data)
 			}
 		}
 		var elements []json.RawMessage

@@ -1,4 +1,6 @@
-package main
+// Package archive reads files of what happened to tasks: events, and what other programs export, as records of the formats that ingest
+// reads. What it is given is never trusted: it holds one record at a time, of a bounded size.
+package archive
 
 import (
 	"bufio"
@@ -10,25 +12,26 @@ import (
 	"iter"
 )
 
-// maxLine bounds what one line may take of memory. The decoder's own bound is far below.
-const maxLine = 64 << 20
+// MaxLine bounds what one line may take of memory. The decoder's own bound is far below.
+const MaxLine = 64 << 20
 
-// record is one piece of a file: a line, or an element of the one array that the file is.
-type record struct {
-	number int64 // of the line or the element, from 1
-	value  []byte
+// Record is one piece of a file: a line, an element of the one array that the file is, or what was made of one.
+type Record struct {
+	Number int64 // of the line, the element, the row or the task, from 1
+	Value  []byte
+	Bad    string // why nothing could be made of it; empty otherwise
 }
 
-var errLongLine = fmt.Errorf("a line is longer than %d bytes", maxLine)
+var errLongLine = fmt.Errorf("a line is longer than %d bytes", MaxLine)
 
-// records gives the records of a file: its lines, blank ones left out, unless the whole file is one JSON array, whose
+// Records gives the records of a file: its lines, blank ones left out, unless the whole file is one JSON array, whose
 // elements it then gives.
-func records(r io.Reader) iter.Seq2[record, error] {
-	return func(yield func(record, error) bool) {
+func Records(r io.Reader) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
 		lines := &lineReader{in: bufio.NewReaderSize(r, 1<<16)}
 		first, err := lines.next()
-		if err == nil && bytes.HasPrefix(bytes.TrimSpace(first.value), []byte("[")) && isArrayFile(first.value, lines) {
-			elements(io.MultiReader(bytes.NewReader(first.value), lines.in), yield)
+		if err == nil && bytes.HasPrefix(bytes.TrimSpace(first.Value), []byte("[")) && isArrayFile(first.Value, lines) {
+			elements(io.MultiReader(bytes.NewReader(first.Value), lines.in), yield)
 			return
 		}
 		for ; err == nil; first, err = lines.next() {
@@ -37,7 +40,7 @@ func records(r io.Reader) iter.Seq2[record, error] {
 			}
 		}
 		if err != io.EOF {
-			yield(record{}, err)
+			yield(Record{}, err)
 		}
 	}
 }
@@ -56,10 +59,10 @@ var unfinished = []byte("[")
 
 // elements gives the elements of the array that r holds. What breaks the array is given as one last record, so that it
 // is rejected with its reason like any other.
-func elements(r io.Reader, yield func(record, error) bool) {
+func elements(r io.Reader, yield func(Record, error) bool) {
 	decoder := json.NewDecoder(r)
 	if _, err := decoder.Token(); err != nil {
-		yield(record{}, err)
+		yield(Record{}, err)
 		return
 	}
 	number := int64(1)
@@ -70,19 +73,19 @@ func elements(r io.Reader, yield func(record, error) bool) {
 			if len(bytes.TrimSpace(left)) == 0 {
 				left = unfinished
 			}
-			yield(record{number, left}, nil)
+			yield(Record{Number: number, Value: left}, nil)
 			return
 		}
-		if !yield(record{number, value}, nil) {
+		if !yield(Record{Number: number, Value: value}, nil) {
 			return
 		}
 	}
 	if _, err := decoder.Token(); err != nil {
-		yield(record{number, unfinished}, nil)
+		yield(Record{Number: number, Value: unfinished}, nil)
 		return
 	}
 	if tail := bytes.TrimSpace(rest(decoder, r)); len(tail) > 0 {
-		yield(record{number, tail}, nil)
+		yield(Record{Number: number, Value: tail}, nil)
 	}
 }
 
@@ -102,15 +105,15 @@ type lineReader struct {
 }
 
 // next is the next line, its newline included. It gives io.EOF after the last.
-func (l *lineReader) next() (record, error) {
+func (l *lineReader) next() (Record, error) {
 	for {
 		value, err := l.line()
 		l.number++
 		if len(bytes.TrimSpace(value)) > 0 && (err == nil || err == io.EOF) {
-			return record{l.number, value}, nil
+			return Record{Number: l.number, Value: value}, nil
 		}
 		if err != nil {
-			return record{}, err
+			return Record{}, err
 		}
 	}
 }
@@ -120,7 +123,7 @@ func (l *lineReader) line() ([]byte, error) {
 	for {
 		part, err := l.in.ReadSlice('\n')
 		line = append(line, part...)
-		if len(line) > maxLine {
+		if len(line) > MaxLine {
 			return nil, errLongLine
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
