@@ -20,6 +20,9 @@ type Header struct {
 	Value []byte
 }
 
+// usualSize is more bytes than most events have.
+const usualSize = 512
+
 // RecordOf makes the record that tells e, as auditor JSON, under the key that keeps the events of one piece of work in one
 // partition, in order: the business key, else the task id, else the worker.
 func RecordOf(e *Event) Record {
@@ -30,7 +33,7 @@ func RecordOf(e *Event) Record {
 	if key == "" {
 		key = e.Worker
 	}
-	return Record{Key: []byte(key), Value: e.AppendJSON(nil)}
+	return Record{Key: []byte(key), Value: e.AppendJSON(make([]byte, 0, usualSize))}
 }
 
 // Reject is a record, or one element of a record's array, that could not be read as an event. Nothing is dropped: the

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"auditor/event"
@@ -71,16 +73,18 @@ type Intake struct {
 type intake struct {
 	Intake
 	metrics *intakeMetrics
+	log     *slog.Logger
 	now     func() time.Time
+	away    atomic.Bool      // Kafka did not acknowledge the last time
 	rates   map[string]*rate // by the token's name
 	slots   chan struct{}    // holds one for each request under way
 }
 
-func newIntake(i *Intake, m *intakeMetrics, now func() time.Time) *intake {
+func newIntake(i *Intake, m *intakeMetrics, log *slog.Logger, now func() time.Time) *intake {
 	if i == nil {
 		return nil
 	}
-	in := &intake{Intake: *i, metrics: m, now: now, rates: map[string]*rate{"": newRate(i.Config.Rate)}, slots: make(chan struct{}, i.Config.MaxRequests)}
+	in := &intake{Intake: *i, metrics: m, log: log, now: now, rates: map[string]*rate{"": newRate(i.Config.Rate)}, slots: make(chan struct{}, i.Config.MaxRequests)}
 	for _, t := range i.Tokens.all {
 		in.rates[t.name] = newRate(i.Config.Rate)
 	}
@@ -202,8 +206,14 @@ func (in *intake) send(ctx context.Context, p parcel) (taken, error) {
 		in.metrics.seconds.Observe(time.Since(start).Seconds())
 		if err != nil {
 			in.metrics.events.WithLabelValues("unconfirmed").Add(float64(len(p.records)))
-			return taken{}, &problem{Status: http.StatusServiceUnavailable, Title: "Kafka did not acknowledge", why: "kafka", retry: 2 * time.Second, cause: err,
+			if !in.away.Swap(true) { // once, and not for every sender
+				in.log.Warn("Kafka does not acknowledge events that come over HTTP", "error", err)
+			}
+			return taken{}, &problem{Status: http.StatusServiceUnavailable, Title: "Kafka did not acknowledge", why: "kafka", retry: 2 * time.Second,
 				Message: "Kafka did not acknowledge the events in time; some may have arrived. Send all of them again: an event that arrives twice counts once."}
+		}
+		if in.away.Swap(false) {
+			in.log.Info("Kafka acknowledges events that come over HTTP again")
 		}
 		done.refuse(p, refused)
 	}

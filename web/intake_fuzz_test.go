@@ -1,6 +1,7 @@
 package web
 
 import (
+	"log/slog"
 	"net/http"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func FuzzIntake(f *testing.F) {
 		f.Fatal(err)
 	}
 	now := time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
-	in := newIntake(&Intake{Config: DefaultIntakeConfig(), Decoder: decoder}, newIntakeMetrics(nil), func() time.Time { return now })
+	in := newIntake(&Intake{Config: DefaultIntakeConfig(), Decoder: decoder}, newIntakeMetrics(nil), slog.New(slog.DiscardHandler), func() time.Time { return now })
 	f.Fuzz(func(t *testing.T, form byte, body []byte, source, subject string) {
 		h := http.Header{"Content-Type": {[]string{"application/json", "application/x-ndjson", "application/cloudevents+json", "application/json"}[form%4]}}
 		if form%4 == 3 {

@@ -21,6 +21,7 @@ type parcel struct {
 	places   []badEvent // where each record stood in the request
 	bad      []badEvent
 	elements int
+	events   []event.Event // of the record that was decoded last
 }
 
 func badForm(format string, args ...any) error {
@@ -165,7 +166,8 @@ func (in *intake) split(k kind, body []byte) (parcel, error) {
 
 // add decodes a record of the request as ingest would, and makes a record of each event in it.
 func (in *intake) add(p *parcel, r event.Record, line int) error {
-	events, rejects := in.Decoder.Decode(r)
+	events, rejects := in.Decoder.Append(p.events[:0], nil, r)
+	p.events = events
 	first := p.elements
 	if p.elements += len(events) + len(rejects); p.elements > in.Config.MaxEvents {
 		return tooLarge("The request has more than %d events, which is intake.max_events. Nothing was taken; send fewer at once.", in.Config.MaxEvents)

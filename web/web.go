@@ -100,7 +100,7 @@ func New(config Config, store Store, options Options) (*Server, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
-	s.intake = newIntake(options.Intake, newIntakeMetrics(options.Registerer), s.now)
+	s.intake = newIntake(options.Intake, newIntakeMetrics(options.Registerer), s.log, s.now)
 	if config.BaseURL != "" {
 		if err := s.origins.AddTrustedOrigin(config.origin()); err != nil {
 			return nil, fmt.Errorf("base_url: %w", err)

@@ -68,7 +68,11 @@ func (r emitRun) Run(env *environment) error {
 		fmt.Fprintf(env.stderr, "auditor: nothing is told of this run: %v\n", err)
 	}
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, passedOn...)
+	for _, s := range passedOn {
+		if !signal.Ignored(s) { // as under nohup: then the command ignores it, too
+			signal.Notify(signals, s)
+		}
+	}
 	defer signal.Stop(signals)
 	cmd := exec.Command(r.Command[0], r.Command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = env.stdin, env.stdout, env.stderr
