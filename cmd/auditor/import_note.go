@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 )
 
 // importNote notes beside a file how far it is imported. It is there to save time only: what is imported twice counts once.
@@ -74,17 +75,31 @@ func (n *importNote) keep(records int64, events, bad int, warn io.Writer) error 
 		return nil
 	}
 	n.Records, n.Events, n.Bad = records, events, bad
-	text, err := json.Marshal(n)
-	if err == nil {
-		err = os.WriteFile(n.path+".tmp", append(text, '\n'), 0o600)
-	}
-	if err == nil {
-		err = os.Rename(n.path+".tmp", n.path)
-	}
+	err := n.write()
 	if err == nil {
 		return nil
 	}
 	n.broken = true
 	_, err = fmt.Fprintf(warn, "auditor: how far the import is cannot be noted, so the same command would begin anew: %v\n", err)
+	return err
+}
+
+// write replaces the note as a whole.
+func (n *importNote) write() error {
+	text, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(n.path), filepath.Base(n.path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), n.path)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
 	return err
 }

@@ -104,12 +104,15 @@ func TestImportWhereNothingCanBeNoted(t *testing.T) {
 	if err := os.WriteFile(name, []byte(lineOf(1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(name+".imported.tmp", 0o700); err != nil { // root may write anywhere else
+	if err := os.Mkdir(name+".imported", 0o700); err != nil { // root may write anywhere else
 		t.Fatal(err)
 	}
 	said, warned, err := imports(t, name, func(context.Context, []event.Record) error { return nil }, nil)
 	if err != nil || !strings.Contains(said, "Imported 1 event ") || strings.Count(warned, "cannot be noted") != 1 {
 		t.Errorf("%v: %s%s", err, said, warned)
+	}
+	if left, err := filepath.Glob(name + ".imported.*"); err != nil || len(left) > 0 {
+		t.Errorf("%v, left behind: %v", err, left)
 	}
 }
 

@@ -83,9 +83,12 @@ func flowerEvents(value []byte) ([][]byte, error) {
 		if h.at == nil || *h.at == 0 {
 			continue
 		}
-		e := map[string]any{"type": h.kind, "uuid": t.UUID, "timestamp": *h.at, "root_id": t.Root, "parent_id": t.Parent, "routing_key": t.Key}
+		e := map[string]any{"type": h.kind, "uuid": t.UUID, "timestamp": *h.at}
 		if h.kind != "task-sent" {
 			e["hostname"] = workerName(t.Worker)
+		}
+		if h.kind == "task-sent" || h.kind == "task-received" { // as Celery does
+			e["root_id"], e["parent_id"], e["routing_key"] = t.Root, t.Parent, t.Key
 		}
 		for name, v := range h.more {
 			e[name] = v
