@@ -21,7 +21,8 @@ type destination struct {
 	Data      string   `placeholder:"DIR" help:"Directory of what the embedded servers keep (data)."`
 }
 
-// open finds out where events go, and reads the configuration, by which they are decoded.
+// open finds out where events go, and reads the configuration, by which they are decoded. It names no brokers where they go to the
+// embedded one.
 func (d destination) open(env *environment) (emit.Config, config.Config, error) {
 	c, err := env.load(nil, map[string]string{"kafka.brokers": strings.Join(d.Brokers, ","), "kafka.topics": d.Topic, "data": d.Data})
 	if err != nil {
@@ -40,7 +41,10 @@ func (d destination) open(env *environment) (emit.Config, config.Config, error) 
 			return emit.Config{}, c, &config.Error{Field: "kafka.brokers", Reason: "must name at least one host:port, or --url an auditor; " +
 				"no auditor with an embedded broker runs on " + c.Data}
 		}
-		c.Kafka.Brokers = []string{addr}
+		there := c
+		there.Kafka.Brokers = []string{addr}
+		to, err := emitConfig(there)
+		return to, c, err
 	}
 	to, err := emitConfig(c)
 	return to, c, err

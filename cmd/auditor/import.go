@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"auditor/cmd/auditor/archive"
+	"auditor/cmd/auditor/config"
 	"auditor/emit"
 	"auditor/event"
 )
@@ -61,11 +63,22 @@ func (i importCommand) Run(env *environment) error {
 	}
 	defer publisher.Close()
 	run.publish = publisher.Publish
-	run.to = to.URL
-	if to.URL == "" {
-		run.to = strings.Join(to.Brokers, ",") + "/" + to.Topic
+	if run.to, err = placeOf(to, c); err != nil {
+		return err
 	}
 	return run.files(env.ctx, i.Files)
+}
+
+// placeOf names where events go, the same each time: an embedded broker may have another port tomorrow.
+func placeOf(to emit.Config, c config.Config) (string, error) {
+	switch {
+	case to.URL != "":
+		return to.URL, nil
+	case len(c.Kafka.Brokers) > 0:
+		return strings.Join(to.Brokers, ",") + "/" + to.Topic, nil
+	}
+	data, err := filepath.Abs(c.Data)
+	return data + "/" + to.Topic, err
 }
 
 // table is what the flags say of CSV files.

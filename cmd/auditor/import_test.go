@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"auditor/cmd/auditor/archive"
+	"auditor/cmd/auditor/config"
+	"auditor/emit"
 	"auditor/event"
 )
 
@@ -95,6 +97,29 @@ func TestImportGoesOn(t *testing.T) {
 	}
 	if said, _, err = imports(t, name, publish, nil); err != nil || !strings.Contains(said, "Imported 1 event ") || strings.Contains(said, "before") {
 		t.Errorf("another file: %v: %s", err, said)
+	}
+}
+
+func TestImportKnowsItsPlaceAgain(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	embedded, named := config.Default(), config.Default()
+	named.Kafka.Brokers = []string{"a:1", "b:2"}
+	for _, c := range []struct {
+		to   emit.Config
+		by   config.Config
+		want string
+	}{
+		{emit.Config{Brokers: []string{"127.0.0.1:40001"}, Topic: "t"}, embedded, filepath.Join(dir, "data") + "/t"},
+		{emit.Config{Brokers: []string{"a:1", "b:2"}, Topic: "t"}, named, "a:1,b:2/t"},
+		{emit.Config{URL: "http://a"}, named, "http://a"},
+	} {
+		if got, err := placeOf(c.to, c.by); err != nil || got != c.want {
+			t.Errorf("%s, %v, want %s", got, err, c.want)
+		}
 	}
 }
 
