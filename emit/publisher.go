@@ -46,7 +46,7 @@ func (e *PublishError) Error() string {
 func (e *PublishError) Unwrap() []error { return e.Errors }
 
 // Publish returns once all in-sync replicas have every record, or the auditor has said so. What passes by itself is waited out until
-// ctx ends. The error is a PublishError; the same records may be sent again under the same event ids, and count once.
+// ctx ends. Key, Value and Time of a record count; to an auditor only Value, one event in JSON. The error is a PublishError; the same records may be sent again under the same event ids, and count once.
 func (p *Publisher) Publish(ctx context.Context, records []event.Record) error {
 	var errs []error
 	for first := 0; first < len(records); first += atOnce {

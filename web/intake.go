@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -63,7 +64,7 @@ type Publisher interface {
 // Intake is what taking events rests on.
 type Intake struct {
 	Config    IntakeConfig
-	Tokens    Tokens         // empty: whoever is on this machine may send
+	Tokens    func() Tokens  // who may send at the moment; nil: whoever is on this machine
 	Loopback  bool           // only this machine reaches the server
 	Decoder   *event.Decoder // that of ingest, so that what is taken here is taken there
 	Publisher Publisher
@@ -75,20 +76,28 @@ type intake struct {
 	metrics *intakeMetrics
 	log     *slog.Logger
 	now     func() time.Time
-	away    atomic.Bool      // Kafka did not acknowledge the last time
-	rates   map[string]*rate // by the token's name
-	slots   chan struct{}    // holds one for each request under way
+	away    atomic.Bool   // Kafka did not acknowledge the last time
+	slots   chan struct{} // holds one for each request under way
+
+	mu    sync.Mutex
+	rates map[string]*rate // by the token's name
 }
 
 func newIntake(i *Intake, m *intakeMetrics, log *slog.Logger, now func() time.Time) *intake {
 	if i == nil {
 		return nil
 	}
-	in := &intake{Intake: *i, metrics: m, log: log, now: now, rates: map[string]*rate{"": newRate(i.Config.Rate)}, slots: make(chan struct{}, i.Config.MaxRequests)}
-	for _, t := range i.Tokens.all {
-		in.rates[t.name] = newRate(i.Config.Rate)
+	return &intake{Intake: *i, metrics: m, log: log, now: now, rates: make(map[string]*rate), slots: make(chan struct{}, i.Config.MaxRequests)}
+}
+
+// rateOf gives the rate of a token, of which there are as many as somebody has written down.
+func (in *intake) rateOf(name string) *rate {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.rates[name] == nil {
+		in.rates[name] = newRate(in.Config.Rate)
 	}
-	return in
+	return in.rates[name]
 }
 
 // isIntake reports whether a request is one that sends events.
@@ -98,7 +107,7 @@ func isIntake(c echo.Context) bool {
 
 // asksToken reports whether the request is one that nobody gets through without a token.
 func (s *Server) asksToken(c echo.Context) bool {
-	return isIntake(c) && s.intake != nil && !s.intake.Tokens.Empty()
+	return isIntake(c) && s.intake != nil && s.intake.Tokens != nil
 }
 
 // apiTakeEvents answers once Kafka has the events.
@@ -144,7 +153,7 @@ func (in *intake) take(r *http.Request) (taken, error) {
 	if err != nil {
 		return taken{}, err
 	}
-	limit := in.rates[name]
+	limit := in.rateOf(name)
 	if wait := limit.wait(in.now()); wait > 0 {
 		return taken{}, &problem{Status: http.StatusTooManyRequests, Title: "Too many events", why: "rate", retry: wait,
 			Message: fmt.Sprintf("More than intake.rate, %d events a second. Nothing was taken; send it again later.", in.Config.Rate)}
@@ -168,7 +177,7 @@ func (in *intake) take(r *http.Request) (taken, error) {
 
 // who gives the name of the token that a request carries, which is empty where none is asked for.
 func (in *intake) who(r *http.Request) (string, error) {
-	if in.Tokens.Empty() {
+	if in.Tokens == nil {
 		forwarded := r.Header.Get("Forwarded") != "" || r.Header.Get("X-Forwarded-For") != ""
 		if in.Loopback && !forwarded {
 			return "", nil
@@ -180,7 +189,7 @@ func (in *intake) who(r *http.Request) (string, error) {
 	if !strings.EqualFold(kind, "Bearer") {
 		return "", &problem{Status: http.StatusUnauthorized, Title: "No token", why: "token", Message: "Authorization: must be Bearer and a token"}
 	}
-	one, known := in.Tokens.find(strings.TrimSpace(secret))
+	one, known := in.Tokens().find(strings.TrimSpace(secret))
 	if !known {
 		return "", &problem{Status: http.StatusUnauthorized, Title: "Unknown token", why: "token", Message: "Authorization: there is no such token"}
 	}

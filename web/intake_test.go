@@ -69,7 +69,10 @@ func taking(t *testing.T, l *kafkaLog, text string, change ...func(*web.Options)
 		t.Fatal(err)
 	}
 	return newServer(t, &fake{}, func(_ *web.Config, o *web.Options) {
-		o.Intake = &web.Intake{Config: web.DefaultIntakeConfig(), Tokens: tokens, Loopback: text == "", Decoder: decoder, Publisher: l}
+		o.Intake = &web.Intake{Config: web.DefaultIntakeConfig(), Loopback: true, Decoder: decoder, Publisher: l}
+		if text != "" {
+			o.Intake.Tokens = func() web.Tokens { return tokens }
+		}
 		for _, f := range change {
 			f(o)
 		}
@@ -184,6 +187,8 @@ func TestIntakeAsksWho(t *testing.T) {
 		{"a digest", tokens, nil, []string{"Authorization", "bearer password"}, 200},
 		{"the digest itself", tokens, nil, []string{"Authorization", "Bearer sha256:5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8"}, 401},
 		{"right, by another name", tokens, nil, []string{"Authorization", "Bearer " + secret, "Host", "auditor.internal"}, 200},
+		{"nobody is known any more", tokens, func(o *web.Options) { o.Intake.Tokens = func() web.Tokens { return web.Tokens{} } },
+			[]string{"Authorization", "Bearer " + secret}, 401},
 		{"no Kafka", "", func(o *web.Options) { o.Intake = nil }, nil, 503},
 		{"starting", "", func(o *web.Options) { o.Prepared = make(chan struct{}) }, nil, 200},
 	} {

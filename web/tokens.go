@@ -33,7 +33,7 @@ type token struct {
 
 // ReadTokens reads a file of tokens. Each line holds a name, the scopes with commas between, and the token itself or
 // sha256: and the hexadecimal digest of it; blank lines and those that begin with # say nothing. The error names every line that
-// is wrong, and never a token.
+// is wrong, and never a token; what the other lines say is given beside it.
 func ReadTokens(r io.Reader) (Tokens, error) {
 	var t Tokens
 	var errs []error
@@ -92,6 +92,13 @@ func (t *Tokens) add(one token) error {
 
 // Empty reports whether nobody is known.
 func (t Tokens) Empty() bool { return len(t.all) == 0 }
+
+// Equal reports whether the same may do the same.
+func (t Tokens) Equal(other Tokens) bool {
+	return slices.EqualFunc(t.all, other.all, func(a, b token) bool {
+		return a.name == b.name && a.digest == b.digest && slices.Equal(a.scopes, b.scopes)
+	})
+}
 
 // find gives the token that a secret is. How long it takes does not tell how much of the secret is right.
 func (t Tokens) find(secret string) (token, bool) {

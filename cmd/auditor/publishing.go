@@ -3,9 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"os"
+	"time"
 
 	"auditor/cmd/auditor/config"
 	"auditor/emit"
@@ -50,9 +49,13 @@ func (a *app) intake() (*web.Intake, error) {
 	if len(a.config.Kafka.Brokers) == 0 || !a.has(roleWeb) {
 		return nil, nil
 	}
-	tokens, err := readTokens(a.config.Intake.TokensFile)
-	if err != nil {
-		return nil, err
+	var tokens func() web.Tokens
+	if name := a.config.Intake.TokensFile; name != "" {
+		file, err := openTokens(name, a.log, time.Now)
+		if err != nil {
+			return nil, err
+		}
+		tokens = file.current
 	}
 	decoder, err := event.NewDecoder(a.config.Decoder())
 	if err != nil {
@@ -68,25 +71,6 @@ func (a *app) intake() (*web.Intake, error) {
 	}
 	a.onStop("intake", func(context.Context) error { return publisher.Close() })
 	return &web.Intake{Config: a.config.Intake, Tokens: tokens, Loopback: isLoopback(a.config.Listen), Decoder: decoder, Publisher: publishing{publisher}}, nil
-}
-
-func readTokens(file string) (web.Tokens, error) {
-	if file == "" {
-		return web.Tokens{}, nil
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return web.Tokens{}, &config.Error{Field: "intake.tokens_file", Reason: err.Error()}
-	}
-	defer f.Close()
-	tokens, err := web.ReadTokens(f)
-	if err == nil && tokens.Empty() {
-		err = errors.New("holds no token")
-	}
-	if err != nil {
-		return web.Tokens{}, fmt.Errorf("intake.tokens_file: %s: %w", file, err)
-	}
-	return tokens, nil
 }
 
 // isLoopback reports whether an address is one that only this machine reaches.
