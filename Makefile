@@ -6,13 +6,15 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 ARGS    ?=
 SEED    ?=
 BROKER  ?= embedded
+PYTHON  ?= python3
+CELERY  ?=
 
-.PHONY: demo test chaos truth bench-ingest bench-rules scaling build lint libchdb testbroker clean
+.PHONY: demo test chaos truth bench-ingest bench-rules bench-celery scaling build lint libchdb testbroker celery clean
 
 demo: libchdb build ## run everything on this machine, with a shop that gets into trouble; ARGS="--listen ..." is passed on
 	@bin/auditor demo $(ARGS)
 
-test: libchdb testbroker ## run every test and say what was skipped, and why; AUDITOR_REQUIRE=all makes each skip a failure
+test: libchdb testbroker celery ## run every test and say what was skipped, and why; AUDITOR_REQUIRE=all makes each skip a failure
 	@$(GO) run ./internal/testrun -count=1 -timeout=20m ./...
 
 bench-ingest: libchdb testbroker ## measure ingest against ClickHouse's own Kafka table and what the machine can do; ARGS="--help" tells what can be set
@@ -22,6 +24,9 @@ bench-ingest: libchdb testbroker ## measure ingest against ClickHouse's own Kafk
 bench-rules: libchdb ## measure what a tick of the rules costs with 10 M and with 100 M events stored (20 minutes, 10 GB of disk); ARGS="--help" tells what can be set
 	@$(GO) build -o bin/bench ./bench
 	@bin/bench rules $(ARGS)
+
+bench-celery: celery ## measure what auditor-celery adds to a task, and how much it sends: ARGS="--kafka 127.0.0.1:9092"
+	@emitters/celery/venv/bin/python emitters/celery/bench/bench.py $(ARGS)
 
 scaling: ## reckon what a rate of events takes: ARGS="--rates=25000 --retention=30"; ARGS=--write puts the tables into docs/scaling.md
 	@$(GO) run ./capacity $(ARGS)
@@ -40,7 +45,7 @@ build: ## build bin/auditor
 	@$(GO) build -trimpath -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o bin/auditor ./cmd/auditor
 
 lint: ## check the form of the code
-	@unformatted=$$(gofmt -l bench capacity chaos cmd embedded emit event ingest internal queries rules truth web *.go); \
+	@unformatted=$$(gofmt -l bench capacity chaos cmd embedded emit emitters event ingest internal queries rules truth web *.go); \
 	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	@$(GO) vet ./...
 
@@ -74,6 +79,21 @@ testbroker:
 		echo "confluent-kafka could not be brought: the tests that need it are skipped" >&2; \
 	else \
 		echo "Python's venv is missing, which brings confluent-kafka for the tests" >&2; \
+	fi
+
+# The Python package auditor-celery, with what its tests need. CELERY and PYTHON choose other versions.
+celery:
+	@cd emitters/celery; want="$$(cat pyproject.toml tests/requirements.txt; echo $(PYTHON) $(CELERY))"; \
+	if [ "$$want" = "$$(cat venv/complete 2>/dev/null)" ]; then :; \
+	elif $(PYTHON) -c "import ensurepip, venv" 2>/dev/null; then \
+		echo "bringing Celery for the tests of auditor-celery (once)"; \
+		rm -rf venv && $(PYTHON) -m venv venv && \
+		venv/bin/pip -q --disable-pip-version-check install --only-binary :all: -r tests/requirements.txt && \
+		$(if $(CELERY),venv/bin/pip -q --disable-pip-version-check install "celery==$(CELERY)" &&) \
+		venv/bin/pip -q --disable-pip-version-check install --no-deps -e . && echo "$$want" > venv/complete || \
+		echo "Celery could not be brought: the tests of auditor-celery are skipped" >&2; \
+	else \
+		echo "Python's venv is missing, which brings Celery for the tests of auditor-celery" >&2; \
 	fi
 
 clean: ## remove what was built; data stays
