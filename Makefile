@@ -45,7 +45,7 @@ build: ## build bin/auditor
 	@$(GO) build -trimpath -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o bin/auditor ./cmd/auditor
 
 lint: ## check the form of the code
-	@unformatted=$$(gofmt -l bench capacity chaos cmd embedded emit emitters event ingest internal queries rules truth web *.go); \
+	@unformatted=$$(gofmt -l bench capacity chaos cmd embedded emit emitters event examples ingest internal queries rules truth web *.go); \
 	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	@$(GO) vet ./...
 

@@ -82,8 +82,9 @@ func TestTypes(t *testing.T) {
 	run(t, "-m", "mypy", "--cache-dir", t.TempDir())
 }
 
-// TestForm holds the package to one form.
+// TestForm holds the package, and the example that uses it, to one form.
 func TestForm(t *testing.T) {
-	run(t, "-m", "ruff", "check", "--no-cache", ".")
-	run(t, "-m", "ruff", "format", "--no-cache", "--check", "--diff", ".")
+	const example = "../../examples/celery-shop"
+	run(t, "-m", "ruff", "check", "--no-cache", "--config", "pyproject.toml", ".", example)
+	run(t, "-m", "ruff", "format", "--no-cache", "--config", "pyproject.toml", "--check", "--diff", ".", example)
 }
