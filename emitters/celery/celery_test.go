@@ -3,10 +3,12 @@ package celery_test
 
 import (
 	"context"
+	"flag"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 	"auditor/embedded/kafka/testbroker"
 	"auditor/internal/require"
 )
+
+var pytest = flag.String("pytest", "", "further arguments of pytest, such as tests/test_keys.py")
 
 // python finds the Python that `make celery` has given the package and what its tests need.
 func python(t *testing.T) string {
@@ -74,7 +78,7 @@ func run(t *testing.T, arguments ...string) {
 func TestPackage(t *testing.T) {
 	python(t)
 	t.Setenv("AUDITOR_TEST_KAFKA", broker(t))
-	run(t, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+	run(t, append([]string{"-m", "pytest", "-q", "--durations=10", "-p", "no:cacheprovider"}, strings.Fields(*pytest)...)...)
 }
 
 // TestTypes holds the package to the strictest that mypy knows.
