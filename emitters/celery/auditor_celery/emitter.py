@@ -30,6 +30,8 @@ from .text import record
 log = logging.getLogger("auditor_celery")
 
 TELL_EVERY = 60.0  # seconds between two warnings of one kind
+CONNECTING = 2.0  # seconds in which a new producer looks up and connects to its brokers
+SETTLE = 1.0  # seconds that a fork may wait for it
 
 
 class Emitter:
@@ -47,6 +49,7 @@ class Emitter:
         """Takes up work in this process: nothing of another process's is used from here on."""
         self._pid = os.getpid()
         self._producer: Any = None
+        self._made = 0.0
         self._name = ""
         self._numbers = itertools.count(1)
         self._given = 0
@@ -116,6 +119,12 @@ class Emitter:
         if self._producer is None:
             self._producer = self._make({**settings(self._config), "on_delivery": self._on_delivery, "error_cb": self._on_error})
         return self._producer
+
+    def settle(self) -> None:
+        """Waits, for a moment at most, until a producer that was made just now has found its brokers. A fork in the midst of
+        that would inherit the locks of the C library's name look-up, and could look up no name ever after."""
+        if self._producer is not None and self._pid == os.getpid() and time.monotonic() - self._made < CONNECTING:
+            self._producer.flush(SETTLE)
 
     def poll(self) -> None:
         """Hears what became of the events that were sent. Does not wait."""
@@ -234,6 +243,11 @@ def check(config: Config) -> None:
 _emitters: weakref.WeakSet[Emitter] = weakref.WeakSet()
 
 
+def _settle() -> None:
+    for emitter in _emitters:
+        emitter.settle()
+
+
 def _forget_parent() -> None:
     """Keeps a fork from ever touching its parent's producers. To free one would wait for threads that the fork does not
     have, so they are made immortal."""
@@ -245,4 +259,4 @@ def _forget_parent() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_parent)
+    os.register_at_fork(before=_settle, after_in_child=_forget_parent)
