@@ -99,6 +99,46 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     process.wait(10)
 
 
+@pytest.fixture(scope="session")
+def rabbitmq_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A RabbitMQ of the tests' own, with a port mapper of its own."""
+    server = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")  # the one on the path wants to be another user
+    if not server.exists():
+        missing("rabbitmq-server", "apt-get install rabbitmq-server")
+    home, port = tmp_path_factory.mktemp("rabbitmq"), free_port()
+    environment = {
+        **os.environ,
+        "HOME": str(home),
+        "ERL_EPMD_PORT": str(free_port()),
+        "ERL_EPMD_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODENAME": f"tests{port}@localhost",
+        "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODE_PORT": str(port),
+        "RABBITMQ_DIST_PORT": str(free_port()),
+        "RABBITMQ_MNESIA_BASE": str(home / "mnesia"),
+        "RABBITMQ_LOG_BASE": str(home / "log"),
+        "RABBITMQ_CONFIG_FILE": str(home / "none"),
+        "RABBITMQ_CONF_ENV_FILE": str(home / "none"),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(home / "none"),
+    }
+    log = home / "output"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [str(server)], env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+        )
+
+    def answers() -> bool:
+        assert process.poll() is None, log.read_text()
+        with socket.socket() as s:
+            return s.connect_ex(("127.0.0.1", port)) == 0
+
+    until("RabbitMQ", answers, seconds=90)
+    yield f"amqp://guest:guest@127.0.0.1:{port}//"
+    os.killpg(process.pid, 15)
+    process.wait(60)
+    subprocess.run(["epmd", "-kill"], env=environment, capture_output=True)
+
+
 class Worker:
     """A worker in a process of its own."""
 

@@ -19,9 +19,13 @@ app.conf.update(
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,
     broker_connection_retry_on_startup=True,
-    broker_transport_options={"visibility_timeout": int(os.environ.get("SHOP_VISIBILITY", "3600")),
-                              "unacked_restore_interval": 1, "unacked_restore_throttle": 1},
-)  # fmt: skip
+)
+if app.conf.broker_url.startswith("redis"):
+    app.conf.broker_transport_options = {
+        "visibility_timeout": int(os.environ.get("SHOP_VISIBILITY", "3600")),
+        "unacked_restore_interval": 1,
+        "unacked_restore_throttle": 1,
+    }
 auditor_celery.install(app, keys={"shop.by_rule": "rule:{order_id}"})
 
 

@@ -124,6 +124,22 @@ def test_a_visibility_timeout_shows_two_deliveries(start: Start, publish: Publis
     assert [e["redelivered"] for e in starts] == [False] + [True] * (len(starts) - 1)
 
 
+def test_rabbitmq_delivers_again_what_a_killed_worker_had(
+    start: Start, publish: Publish, events: Events, environment: dict[str, str], rabbitmq_url: str
+) -> None:
+    environment["SHOP_BROKER"] = rabbitmq_url
+    first = start("w1", "-c", "1")
+    task_id = publish("print(slow.delay(3, 600).id)")
+    events.wait_for("effect", "shop.slow")
+    first.kill()
+    second = start("w2", "-c", "1")
+    events.wait_for("effect", "shop.slow", count=2)
+    second.kill()
+    starts = [e for e in events.story(task_id) if e["type"] == "started"]
+    assert [(e["worker"], e["redelivered"], e["retries"]) for e in starts] == [("w1@h", False, 0), ("w2@h", True, 0)]
+    assert starts[0]["execution_id"] != starts[1]["execution_id"]
+
+
 def test_a_worker_says_farewell(start: Start, publish: Publish, events: Events) -> None:
     worker = start("w1", "-c", "1")
     publish("slow.delay(1, 1.5)")
