@@ -45,6 +45,8 @@ var celeryFields = map[string]field{
 	"expired":        flag(func(e *draft) *bool { return &e.Expired }),
 	"active":         count(func(e *draft) *int { return &e.Active }),
 	"exception":      longText(func(e *draft) *string { return &e.celery.exception }),
+	"emitter":        text(func(e *draft) *string { return &e.Emitter }), // of the bridge that carried it, with its number
+	"seq":            sequence(func(e *draft) *int64 { return &e.Seq }),
 	"local_received": func(*draft, value) *fault { return nil }, // when a monitor saw it: no part of the event
 	"utcoffset":      func(*draft, value) *fault { return nil },
 }

@@ -169,6 +169,9 @@ func (dr *draft) contentID() string {
 		if m.value == "null" || m.name == "local_received" { // when a monitor saw a Celery event is none of its content
 			continue
 		}
+		if dr.celery.kind != "" && (m.name == "emitter" || m.name == "seq") { // nor is which bridge carried it
+			continue
+		}
 		text := m.value.canonical()
 		content = binary.AppendUvarint(content, uint64(len(m.name)))
 		content = append(content, m.name...)

@@ -27,6 +27,7 @@ type cli struct {
 	Rules    rulesCommand    `cmd:"" help:"List the rules, and see to those that you wrote."`
 	Rejects  rejectsCommand  `cmd:"" help:"See to the records that could not be read as events."`
 	Emit     emitCommand     `cmd:"" help:"Tell of a task from a shell: one event, a file of them, or the run of a command."`
+	Bridge   bridgeCommand   `cmd:"" help:"Carry the events that a queue's own workers send to their broker on to Kafka."`
 	Import   importCommand   `cmd:"" help:"Bring what happened before: files of events, of Celery's or Flower's, or CSV."`
 	Verify   verifyCommand   `cmd:"" help:"Compare Kafka, the ledger and the tables: is every event stored once?"`
 	Config   configCommand   `cmd:"" help:"Check or print the configuration."`
