@@ -329,3 +329,20 @@ func FuzzTake(f *testing.F) {
 		k.told(t)
 	})
 }
+
+// BenchmarkTake is what carrying one event costs the process, Kafka aside.
+func BenchmarkTake(b *testing.B) {
+	carrier := newBridge(b, Config{}, nil, new(kafka))
+	var body []string
+	for clock := range 24 { // as many as Celery gathers
+		body = append(body, started(clock+1))
+	}
+	m := said(body...)
+	b.ReportAllocs()
+	for n := 0; n < b.N; n += len(body) {
+		carrier.take(m)
+		for r, more := carrier.queue.next(); more; r, more = carrier.queue.next() {
+			carrier.queue.release([]event.Record{r})
+		}
+	}
+}

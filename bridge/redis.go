@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,12 +25,20 @@ type redisSource struct {
 	channel string
 }
 
+// quiet keeps the client from writing to standard error beside the log. What goes wrong, its calls tell.
+var quiet = sync.OnceFunc(func() { redis.SetLogger(nobody{}) })
+
+type nobody struct{}
+
+func (nobody) Printf(context.Context, string, ...any) {}
+
 func openRedis(u *url.URL, c Celery) (Source, error) {
+	quiet()
 	given, err := parameters(u, append(security, "virtual_host", "db")...)
 	if err != nil {
 		return nil, err
 	}
-	o := &redis.Options{Network: "tcp", Addr: hostPort(u, "6379"), Username: u.User.Username(), ClientName: "auditor-bridge", Protocol: 2,
+	o := &redis.Options{Network: "tcp", Addr: hostPort(u, "6379"), Username: u.User.Username(), Protocol: 2,
 		MaxRetries: -1, PoolSize: 2, DialTimeout: dialLimit, WriteTimeout: dialLimit, DisableIdentity: true}
 	o.Password, _ = u.User.Password()
 	path := strings.TrimPrefix(u.Path, "/")

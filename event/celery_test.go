@@ -236,3 +236,26 @@ func TestArgsDigest(t *testing.T) {
 		t.Errorf("no arguments have the digest %s", got)
 	}
 }
+
+// The bridge that carried an event numbers it, and is no part of what the event says.
+func TestCeleryEventsNumberedByABridge(t *testing.T) {
+	const text = `"type":"task-started","uuid":"a","hostname":"w1","timestamp":1796065075.5,"clock":4}`
+	decoder, err := event.NewDecoder(event.DecoderConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := make(map[string]bool)
+	for _, number := range []string{`{`, `{"emitter":"b1","seq":7,`, `{"emitter":"b2","seq":0,`} {
+		events, rejects := decoder.Decode(event.Record{Value: []byte(number + text)})
+		if len(rejects) > 0 {
+			t.Fatal(rejects[0].Detail)
+		}
+		ids[events[0].ID] = true
+		if e := events[0]; number != `{` && (e.Emitter == "" || e.Seq < 0) || e.Attributes != `{"clock":4}` {
+			t.Errorf("%s: %s %d %s", number, e.Emitter, e.Seq, e.Attributes)
+		}
+	}
+	if len(ids) != 1 {
+		t.Errorf("ids %v", ids)
+	}
+}

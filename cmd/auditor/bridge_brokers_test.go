@@ -1,0 +1,186 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"auditor/internal/require"
+)
+
+// secret is the password of the brokers, which must not show up anywhere.
+const secret = "geheim"
+
+// startRedis starts a Redis server of the test's own.
+func startRedis(t *testing.T) (address string) {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		require.Missing(t, "redis-server", "apt-get install redis-server")
+	}
+	address = freeAddress(t)
+	_, port, _ := net.SplitHostPort(address)
+	background(t, exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--requirepass", secret, "--dir", t.TempDir()))
+	awaitPort(t, address)
+	return address
+}
+
+// startRabbit starts a RabbitMQ server of the test's own, with a daemon of its own for the names of Erlang's nodes.
+func startRabbit(t *testing.T) (address string) {
+	t.Helper()
+	const server = "/usr/lib/rabbitmq/bin/rabbitmq-server" // the one in the path runs as another user, in the system's directories
+	if _, err := os.Stat(server); err != nil {
+		require.Missing(t, "rabbitmq-server", "apt-get install rabbitmq-server")
+	}
+	dir := t.TempDir()
+	address = freeAddress(t)
+	_, port, _ := net.SplitHostPort(address)
+	_, distribution, _ := net.SplitHostPort(freeAddress(t))
+	_, names, _ := net.SplitHostPort(freeAddress(t))
+	config := filepath.Join(dir, "rabbitmq.conf")
+	text := fmt.Sprintf("listeners.tcp.1 = 127.0.0.1:%s\ndefault_user = shop\ndefault_pass = %s\n", port, secret)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	environment := append(os.Environ(), "HOME="+dir, "ERL_EPMD_PORT="+names, "ERL_EPMD_ADDRESS=127.0.0.1", "RABBITMQ_DIST_PORT="+distribution,
+		"RABBITMQ_NODENAME=bridge@localhost", "RABBITMQ_BASE="+dir, "RABBITMQ_MNESIA_BASE="+dir+"/mnesia", "RABBITMQ_LOG_BASE="+dir+"/log",
+		"RABBITMQ_CONFIG_FILE="+config, "RABBITMQ_ENABLED_PLUGINS_FILE="+dir+"/plugins", "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 1:1",
+		"RABBITMQ_CONF_ENV_FILE="+dir+"/none", "RABBITMQ_PID_FILE="+dir+"/pid", "RABBITMQ_GENERATED_CONFIG_DIR="+dir+"/generated",
+		"RABBITMQ_FEATURE_FLAGS_FILE="+dir+"/flags")
+	t.Cleanup(func() {
+		stop := exec.Command("epmd", "-port", names, "-kill")
+		stop.Env = environment
+		if out, err := stop.CombinedOutput(); err != nil {
+			t.Logf("epmd: %v %s", err, out)
+		}
+	})
+	cmd := exec.Command(server)
+	cmd.Env = environment
+	background(t, cmd)
+	awaitPort(t, address)
+	return address
+}
+
+// background runs a program until the test has ended.
+func background(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that its children end with it
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		kill := time.AfterFunc(20*time.Second, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+		defer kill.Stop()
+		_ = cmd.Wait() // what it has to say is in its log
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		if text, _ := os.ReadFile(log.Name()); t.Failed() {
+			t.Logf("%s:\n%s", filepath.Base(cmd.Path), text)
+		}
+	})
+}
+
+func awaitPort(t *testing.T, address string) {
+	t.Helper()
+	eventually(t, address+" answers", func() bool {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			return false
+		}
+		return c.Close() == nil
+	})
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// way is a way to a server that can be cut.
+type way struct {
+	listener net.Listener
+	to       string
+	mu       sync.Mutex
+	open     []net.Conn
+}
+
+func newWay(t *testing.T, to string) *way {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &way{listener: l, to: to}
+	go w.serve()
+	t.Cleanup(func() {
+		_ = l.Close() // the test is over
+		w.cut()
+	})
+	return w
+}
+
+func (l *way) serve() {
+	for {
+		near, err := l.listener.Accept()
+		if err != nil {
+			return
+		}
+		far, err := net.Dial("tcp", l.to)
+		if err != nil {
+			_ = near.Close() // the other side sees it
+			continue
+		}
+		l.mu.Lock()
+		l.open = append(l.open, near, far)
+		l.mu.Unlock()
+		go func() { _, _ = io.Copy(near, far); _ = near.Close() }() // until it is cut
+		go func() { _, _ = io.Copy(far, near); _ = far.Close() }()
+	}
+}
+
+// cut closes what is open. Who comes again is let in.
+func (l *way) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.open {
+		_ = c.Close() // may be closed
+	}
+	l.open = nil
+}
+
+func (l *way) address() string { return l.listener.Addr().String() }
+
+// noise is what a program wrote, readable while it goes on.
+type noise struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (n *noise) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.Write(p)
+}
+
+func (n *noise) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
+}
