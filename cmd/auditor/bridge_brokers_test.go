@@ -1,6 +1,9 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -45,9 +48,14 @@ func startRabbit(t *testing.T) (address string) {
 	_, distribution, _ := net.SplitHostPort(freeAddress(t))
 	_, names, _ := net.SplitHostPort(freeAddress(t))
 	config := filepath.Join(dir, "rabbitmq.conf")
-	text := fmt.Sprintf("listeners.tcp.1 = 127.0.0.1:%s\ndefault_user = shop\ndefault_pass = %s\n", port, secret)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	definitions := filepath.Join(dir, "definitions.json")
+	for name, text := range map[string]string{
+		config:      fmt.Sprintf("listeners.tcp.1 = 127.0.0.1:%s\nload_definitions = %s\n", port, definitions),
+		definitions: rabbitUsers(t),
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	environment := append(os.Environ(), "HOME="+dir, "ERL_EPMD_PORT="+names, "ERL_EPMD_ADDRESS=127.0.0.1", "RABBITMQ_DIST_PORT="+distribution,
 		"RABBITMQ_NODENAME=bridge@localhost", "RABBITMQ_BASE="+dir, "RABBITMQ_MNESIA_BASE="+dir+"/mnesia", "RABBITMQ_LOG_BASE="+dir+"/log",
@@ -66,6 +74,31 @@ func startRabbit(t *testing.T) (address string) {
 	background(t, cmd)
 	awaitPort(t, address)
 	return address
+}
+
+// rabbitUsers is a user for the workers, who may do anything, and one for the bridge, who has the rights that docs/bridge.md names.
+func rabbitUsers(t *testing.T) string {
+	t.Helper()
+	salt := []byte("salt")
+	sum := sha256.Sum256(append(salt, secret...))
+	hash := base64.StdEncoding.EncodeToString(append(salt, sum[:]...))
+	type object = map[string]any
+	user := func(name string) object {
+		return object{"name": name, "password_hash": hash, "hashing_algorithm": "rabbit_password_hashing_sha256", "tags": ""}
+	}
+	const own, both = `^auditor\.bridge\..*$`, `^(auditor\.bridge\..*|celeryev)$`
+	text, err := json.Marshal(object{
+		"users":  []object{user("shop"), user("bridge")},
+		"vhosts": []object{{"name": "/"}},
+		"permissions": []object{
+			{"user": "shop", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"},
+			{"user": "bridge", "vhost": "/", "configure": both, "write": own, "read": both},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // background runs a program until the test has ended.

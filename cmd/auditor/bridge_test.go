@@ -178,15 +178,18 @@ func (b *bridged) counts(line string) bool {
 // TestBridge carries the events of a real worker over either broker, through a connection that is cut.
 func TestBridge(t *testing.T) {
 	celeryPython(t)
-	for name, start := range map[string]func(*testing.T) (scheme, address string){
-		"redis":    func(t *testing.T) (string, string) { return "redis://:" + secret + "@", startRedis(t) },
-		"rabbitmq": func(t *testing.T) (string, string) { return "amqp://shop:" + secret + "@", startRabbit(t) },
+	for name, broker := range map[string]struct {
+		start          func(*testing.T) (address string)
+		workers, reads string // what comes before the address, for either
+	}{
+		"redis":    {startRedis, "redis://:" + secret + "@", "redis://:" + secret + "@"},
+		"rabbitmq": {startRabbit, "amqp://shop:" + secret + "@", "amqp://bridge:" + secret + "@"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			scheme, address := start(t)
-			broker := scheme + address + "/"
+			address := broker.start(t)
 			way := newWay(t, address)
-			b := startBridge(t, "--broker", scheme+way.address()+"/")
+			b := startBridge(t, "--broker", broker.reads+way.address()+"/")
+			broker := broker.workers + address + "/"
 			background(t, application(t, broker, "", "-m", "celery", "-A", "shop", "worker", "-E", "-c", "1", "-n", "w1@h", "--loglevel", "warning"))
 			order(t, broker, "", 0, 50)
 			eventually(t, "fifty tasks have succeeded", func() bool { return len(b.of(event.Succeeded)) == 50 })
