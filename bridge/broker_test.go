@@ -11,7 +11,7 @@ func TestOpen(t *testing.T) {
 	}{
 		"redis":             {"redis://", "redis://localhost:6379/0", "/0.celeryev", ""},
 		"with a database":   {"redis://u:geheim@r:7000/3", "redis://r:7000/3", "/3.celeryev", ""},
-		"with TLS":          {"rediss://:geheim@r/0?ssl_cert_reqs=CERT_NONE", "redis://r:6379/0", "/0.celeryev", ""},
+		"with TLS":          {"rediss://:geheim@r/0?ssl_cert_reqs=CERT_NONE", "rediss://r:6379/0", "/0.celeryev", ""},
 		"a socket":          {"redis+socket:///run/redis.sock?virtual_host=2", "redis+socket:///run/redis.sock?virtual_host=2", "/2.celeryev", ""},
 		"RabbitMQ":          {"amqp://u:geheim@q//", "amqp://q:5672/%2F", "", ""},
 		"a virtual host":    {"pyamqp://u:geheim@q:7001/shop", "amqp://q:7001/shop", "", ""},

@@ -23,6 +23,7 @@ type redisSource struct {
 	options *redis.Options
 	name    string
 	channel string
+	ping    time.Duration
 }
 
 // quiet keeps the client from writing to standard error beside the log. What goes wrong, its calls tell.
@@ -42,7 +43,7 @@ func openRedis(u *url.URL, c Celery) (Source, error) {
 		MaxRetries: -1, PoolSize: 2, DialTimeout: dialLimit, WriteTimeout: dialLimit, DisableIdentity: true}
 	o.Password, _ = u.User.Password()
 	path := strings.TrimPrefix(u.Path, "/")
-	s := &redisSource{options: o, name: "redis://" + o.Addr + "/"}
+	s := &redisSource{options: o, name: "redis://" + o.Addr + "/", ping: redisPing}
 	if u.Scheme == "unix" || u.Scheme == "redis+socket" {
 		o.Network, o.Addr, path = "unix", u.Path, ""
 		s.name = "redis+socket://" + u.Path + "?virtual_host="
@@ -59,6 +60,7 @@ func openRedis(u *url.URL, c Celery) (Source, error) {
 		}
 	}
 	if u.Scheme == "rediss" {
+		s.name = "rediss://" + o.Addr + "/"
 		if o.TLSConfig, err = encryption(u.Hostname(), given); err != nil {
 			return nil, err
 		}
@@ -97,7 +99,7 @@ func (s *redisSource) Read(ctx context.Context, connected func(), take func(Mess
 		if err != nil {
 			select {
 			case <-silent:
-				return fmt.Errorf("no sign of life for %s", 3*redisPing)
+				return fmt.Errorf("no sign of life for %s", 3*s.ping)
 			default:
 				return refusedByRedis(err)
 			}
@@ -116,14 +118,14 @@ func (s *redisSource) Read(ctx context.Context, connected func(), take func(Mess
 
 // watch pings, and closes the subscription when nothing comes.
 func (s *redisSource) watch(ctx context.Context, subscription *redis.PubSub, heard *atomic.Int64, silent chan<- struct{}) {
-	tick := time.NewTicker(redisPing)
+	tick := time.NewTicker(s.ping)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			if now.UnixNano()-heard.Load() > int64(3*redisPing) {
+			if now.UnixNano()-heard.Load() > int64(3*s.ping) {
 				close(silent)
 				subscription.Close()
 				return

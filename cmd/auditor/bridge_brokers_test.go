@@ -2,11 +2,14 @@ package main
 
 import (
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -146,9 +149,10 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// way is a way to a server that can be cut.
+// way is an encrypted way to a server that can be cut.
 type way struct {
 	listener net.Listener
+	ca       string // file of the certificate that it shows
 	to       string
 	mu       sync.Mutex
 	open     []net.Conn
@@ -156,11 +160,17 @@ type way struct {
 
 func newWay(t *testing.T, to string) *way {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	certified := httptest.NewTLSServer(nil)
+	certified.Close() // only its certificate is needed
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: certified.TLS.Certificates})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &way{listener: l, to: to}
+	w := &way{listener: l, to: to, ca: filepath.Join(t.TempDir(), "ca.pem")}
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certified.Certificate().Raw})
+	if err := os.WriteFile(w.ca, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	go w.serve()
 	t.Cleanup(func() {
 		_ = l.Close() // the test is over

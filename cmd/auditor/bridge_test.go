@@ -175,20 +175,20 @@ func (b *bridged) counts(line string) bool {
 	return strings.Contains(b.ask("/metrics"), "\n"+line+"\n")
 }
 
-// TestBridge carries the events of a real worker over either broker, through a connection that is cut.
+// TestBridge carries the events of a real worker over either broker, encrypted, through a connection that is cut.
 func TestBridge(t *testing.T) {
 	celeryPython(t)
 	for name, broker := range map[string]struct {
 		start          func(*testing.T) (address string)
 		workers, reads string // what comes before the address, for either
 	}{
-		"redis":    {startRedis, "redis://:" + secret + "@", "redis://:" + secret + "@"},
-		"rabbitmq": {startRabbit, "amqp://shop:" + secret + "@", "amqp://bridge:" + secret + "@"},
+		"redis":    {startRedis, "redis://:" + secret + "@", "rediss://:" + secret + "@"},
+		"rabbitmq": {startRabbit, "amqp://shop:" + secret + "@", "amqps://bridge:" + secret + "@"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			address := broker.start(t)
 			way := newWay(t, address)
-			b := startBridge(t, "--broker", broker.reads+way.address()+"/")
+			b := startBridge(t, "--broker", broker.reads+way.address()+"/?ssl_ca_certs="+way.ca)
 			broker := broker.workers + address + "/"
 			background(t, application(t, broker, "", "-m", "celery", "-A", "shop", "worker", "-E", "-c", "1", "-n", "w1@h", "--loglevel", "warning"))
 			order(t, broker, "", 0, 50)
@@ -299,8 +299,16 @@ func TestBridgeIsRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "redis://"+address+"/0: refused: WRONGPASS") || strings.Contains(err.Error()+log.String(), secret) {
 		t.Errorf("got %v", err)
 	}
-	err = run(t.Context(), []string{"bridge", "celery", "--broker", "redis://:" + secret + "#@x/0"}, func(string) string { return "" }, nil, log, log)
-	if !errors.As(err, new(usageError)) || strings.Contains(err.Error()+log.String(), secret) {
-		t.Errorf("got %v", err)
+	for want, arguments := range map[string][]string{
+		"broker: is no URL":     {"--broker", "redis://:" + secret + "#@x/0"},
+		"--broker: must be":     nil,
+		"--buffer and":          {"--broker", "redis://x", "--buffer", "0"},
+		"--broker-file: must":   {"--broker", "redis://x", "--broker-file", file},
+		"no parameter that the": {"--broker", "amqp://x/?heartbeat=3"},
+	} {
+		err := run(t.Context(), append([]string{"bridge", "celery"}, arguments...), func(string) string { return "" }, nil, log, log)
+		if !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error()+log.String(), secret) {
+			t.Errorf("%v: got %v", arguments, err)
+		}
 	}
 }
