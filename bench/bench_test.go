@@ -119,7 +119,7 @@ func TestShapes(t *testing.T) {
 		keyless  bool
 	}{
 		{"auditor JSON", newShop(), 326, 346, false},
-		{"auditor JSON with retries", newMixed(pastBegin(time.Now()), 0, 0), 326, 356, false},
+		{"auditor JSON with retries", newMixed(1, pastBegin(time.Now()), 0, 0), 326, 356, false},
 		{"Celery", newCelery(), 280, 320, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

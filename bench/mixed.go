@@ -57,9 +57,9 @@ var (
 		{"received", 0, 1}, {"started", 0, 1}, {"effect", 0, 1}, {"succeeded", 0, 1}}
 )
 
-// newMixed begins at a time, with serial numbers for new keys that no other has.
-func newMixed(begin time.Time, serial int, known float64) *mixed {
-	s := newSource()
+// newMixed begins at a time, with tasks that no other of another number has, and with serial numbers for new keys that no other has.
+func newMixed(number byte, begin time.Time, serial int, known float64) *mixed {
+	s := newSource(number)
 	s.now = begin
 	return &mixed{source: s, tasks: make([]mixedTask, inFlight), known: known, serial: serial, used: map[string]bool{}}
 }

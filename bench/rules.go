@@ -162,7 +162,7 @@ func (r *rulesBench) shut() error {
 // at measures ticks over new events, each over others of the same kind, with size events stored.
 func (r *rulesBench) at(ctx context.Context, phase, size int) (s sized, err error) {
 	s.events = size
-	r.shape = newMixed(r.begin.Add(time.Duration(size)*pastInterval), r.options.large+phase*r.options.large, r.options.known)
+	r.shape = newMixed(byte(1+phase), r.begin.Add(time.Duration(size)*pastInterval), r.options.large+phase*r.options.large, r.options.known)
 	r.shape.past = size / 4
 	past := event.Cursor{}
 	for p := range int32(pastPartitions) {

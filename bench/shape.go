@@ -39,10 +39,11 @@ type source struct {
 	made int
 }
 
-func newSource() source {
+// newSource begins anew; two with different numbers have nothing in common.
+func newSource(number byte) source {
 	// Yesterday, for what is older than the tables keep it would go at once; and all in one week.
 	day := time.Now().UTC().Truncate(24 * time.Hour).Add(-24 * time.Hour)
-	return source{Rand: rand.New(rand.NewChaCha8([32]byte{1})), now: day}
+	return source{Rand: rand.New(rand.NewChaCha8([32]byte{number})), now: day}
 }
 
 // tick moves the clock to the next event, unevenly.
@@ -82,7 +83,7 @@ type shopTask struct {
 	started               time.Time
 }
 
-func newShop() *shop { return &shop{source: newSource()} }
+func newShop() *shop { return &shop{source: newSource(1)} }
 
 func (s *shop) next() (key, value []byte, at time.Time) {
 	t := &s.tasks[s.IntN(inFlight)]
@@ -129,7 +130,7 @@ type celeryTask struct {
 }
 
 func newCelery() *celery {
-	s := newSource()
+	s := newSource(1)
 	return &celery{source: s, heard: s.now}
 }
 
