@@ -38,6 +38,31 @@ func told(t *testing.T, b *broker) []event.Event {
 	return out
 }
 
+// Gaps are looked for in one namespace: each has numbers of its own, and ids that differ from those of the others.
+func TestEachNamespaceHasNumbersOfItsOwn(t *testing.T) {
+	b := &broker{open: make(chan struct{})}
+	close(b.open)
+	c := newClient(kafkaOf(b), Config{Emitter: "w1"})
+	for _, namespace := range []string{"", "prod", "", "prod"} {
+		e := bare()
+		e.Namespace, e.ID = namespace, ""
+		if err := c.Emit(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]bool{}
+	last := map[string]int64{}
+	for _, e := range told(t, b) {
+		ids[e.ID], last[e.Namespace] = true, e.Seq
+	}
+	if len(ids) != 4 || last[""] != 1 || last["prod"] != 1 {
+		t.Errorf("ids %v, last numbers %v", ids, last)
+	}
+}
+
 // What was dropped leaves a hole in the numbers, and what was refused to the caller's face does not.
 func TestNumbersTellOfWhatWasDropped(t *testing.T) {
 	b := &broker{open: make(chan struct{}), asked: make(chan struct{}, 9)}

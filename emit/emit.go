@@ -57,11 +57,10 @@ type Client struct {
 	mu     sync.RWMutex // held for writing by Close, so that no Emit is half-way
 	closed bool
 
-	unnumbered atomic.Int64 // dropped, and not yet left out of the numbers
-	stats      counters
-	seq        int64 // of the next event; the sending goroutine's own
-	left       int   // events that Close could not send; set before done is closed
-	trouble    error // why the last that were not taken were not; as left
+	numbers numbers
+	stats   counters
+	left    int   // events that Close could not send; set before done is closed
+	trouble error // why the last that were not taken were not; as left
 }
 
 // counters are the parts of Stats that count.
@@ -157,7 +156,7 @@ func (c *Client) Offer(e event.Event) error {
 		c.stats.taken.Add(1)
 		return nil
 	default:
-		c.unnumbered.Add(1)
+		c.numbers.take(e.Namespace) // which is left out
 		if c.stats.dropped.Add(1) == 1 {
 			c.log.Warn("the buffer is full: events are dropped", "buffer", cap(c.queue))
 		}
@@ -254,14 +253,15 @@ func (c *Client) gather(first *event.Event) []event.Record {
 // record numbers an event that carries no number, and names one that has no id.
 func (c *Client) record(e *event.Event) event.Record {
 	if e.Emitter == "" && c.emitter != "" {
-		c.seq += c.unnumbered.Swap(0)
-		e.Emitter, e.Seq = c.emitter, c.seq
-		c.seq++
+		e.Emitter, e.Seq = c.emitter, c.numbers.take(e.Namespace)
 	}
 	switch {
 	case e.ID != "": // it has one
 	case e.Emitter == c.emitter && c.emitter != "":
 		e.ID = e.Emitter + "/" + strconv.FormatInt(e.Seq, 10)
+		if e.Namespace != "" {
+			e.ID = e.Namespace + "/" + e.ID
+		}
 	default:
 		e.ID = strings.ToLower(rand.Text())
 	}

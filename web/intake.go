@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -178,8 +179,8 @@ func (in *intake) take(r *http.Request) (taken, error) {
 // who gives the name of the token that a request carries, which is empty where none is asked for.
 func (in *intake) who(r *http.Request) (string, error) {
 	if in.Tokens == nil {
-		forwarded := r.Header.Get("Forwarded") != "" || r.Header.Get("X-Forwarded-For") != ""
-		if in.Loopback && !forwarded {
+		forwarded := func(name string) bool { return r.Header.Get(name) != "" }
+		if in.Loopback && !slices.ContainsFunc([]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"}, forwarded) {
 			return "", nil
 		}
 		return "", &problem{Status: http.StatusForbidden, Title: "No tokens", why: "closed",

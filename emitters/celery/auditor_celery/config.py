@@ -38,7 +38,7 @@ class Config:
     strict_keys: bool = False  # true: a key of time or chance is an error at registration, no warning
     keys: Mapping[str, KeySpec] = field(default_factory=dict)  # business keys by task name, or pattern such as "mail.*"
     permanent_errors: tuple[type[BaseException], ...] = ()  # errors that no retry heals
-    kafka: Mapping[str, Any] = field(default_factory=dict)  # further settings of librdkafka
+    kafka: Mapping[str, Any] = field(default_factory=dict, repr=False)  # may hold a password; further settings of librdkafka
 
     def __post_init__(self) -> None:
         problems = [

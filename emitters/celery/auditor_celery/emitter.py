@@ -118,6 +118,7 @@ class Emitter:
             self._begin()
         if self._producer is None:
             self._producer = self._make({**settings(self._config), "on_delivery": self._on_delivery, "error_cb": self._on_error})
+            self._made = time.monotonic()
         return self._producer
 
     def settle(self) -> None:
@@ -184,7 +185,8 @@ class Emitter:
         self._tell(reason, "an event was dropped (%s): %s; in all %s", reason, error, dict(self._dropped))
 
     def note_defect(self, what: str, e: Exception) -> None:
-        """Counts and tells that this package failed at something."""
+        """Counts and tells that this package failed at something. It takes a number, for an event may be missing."""
+        next(self._numbers)
         self._dropped["defect"] += 1
         self._last_error = f"{what}: {type(e).__name__}: {e}"
         self._tell("defect", "auditor_celery failed at %s, the task goes on", what, exc_info=True)

@@ -20,6 +20,7 @@ class Execution:
         self._config = config
         self._emitter = emitter
         self._describe = describe
+        self._returned = ""  # the task id of the run that ended last
 
     def prerun(self, task_id: str = "", task: Any = None, args: Any = (), kwargs: Any = None, **_: Any) -> None:
         """task_prerun."""
@@ -68,6 +69,8 @@ class Execution:
         """task_internal_error: Celery itself failed, often after the run's context is gone."""
         with self._emitter.guard("task_internal_error"):
             run = self._run_of(sender, task_id)
+            if run is None and task_id and task_id == self._returned:
+                return  # its run was told of: what failed since, such as the result's storage, is not the task's
             if run is None and request is not None:
                 run = Run(self._emitter, self._describe.run(sender, _context(request)), (), 0)
                 run.common["task_id"] = cut(str(task_id))
@@ -82,6 +85,7 @@ class Execution:
             if run is None:
                 return
             current.set(run.outer)
+            self._returned = task_id
             if run.ended:
                 return
             if state == "SUCCESS" or (state == "IGNORED" and run.skip is not None):

@@ -5,8 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
 from typing import Any
+from uuid import UUID
 
 from .config import MAX_TEXT
 
@@ -47,13 +51,13 @@ def args_digest(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
     """A digest of a task's arguments; None where they have no text that is the same in every process."""
     try:
         text = _digest([list(args), dict(kwargs)])
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # a value may do anything when it is asked for its text
         return None
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def _stable(value: object) -> str:
-    """The text of a value that JSON has no form for, unless it is one of an object's address."""
-    if type(value).__repr__ is object.__repr__ or callable(value):
+    """The text of a value that JSON has no form for, of the types whose text costs nothing and is the same everywhere."""
+    if not isinstance(value, (date, time, timedelta, Decimal, UUID, Enum, PurePath)):
         raise TypeError(f"{type(value).__name__} has no stable text")
     return str(value)

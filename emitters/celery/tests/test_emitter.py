@@ -28,6 +28,7 @@ class Kafka:
         self.settings: dict[str, Any] = {}
         self.left = 0
         self.purged = False
+        self.flushed = 0
 
     def __call__(self, settings: dict[str, Any]) -> Kafka:
         self.settings = settings
@@ -42,6 +43,7 @@ class Kafka:
         return 0
 
     def flush(self, _seconds: float) -> int:
+        self.flushed += 1
         return self.left
 
     def purge(self) -> None:
@@ -53,6 +55,30 @@ class Kafka:
 
 def emitter(made: Callable[..., Any], **settings: Any) -> Emitter:
     return Emitter(load({"bootstrap_servers": "k:1", **settings}, {}), "w1@h", made)
+
+
+def test_a_fork_waits_for_a_producer_that_was_made_just_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka = Kafka()
+    e = emitter(kafka)
+    e.settle()
+    assert kafka.flushed == 0  # there is none
+    e.start()
+    e.settle()
+    assert kafka.flushed == 1
+    later = time.monotonic() + 60
+    monkeypatch.setattr("auditor_celery.emitter.time.monotonic", lambda: later)
+    e.settle()
+    assert kafka.flushed == 1
+
+
+def test_a_defect_leaves_a_gap() -> None:
+    kafka = Kafka()
+    e = emitter(kafka)
+    e.emit({"type": "started"})
+    with e.guard("what fails"):
+        raise RuntimeError("a defect")
+    e.emit({"type": "succeeded"})
+    assert [event["seq"] for event in kafka.taken] == [1, 3]
 
 
 def test_events_are_numbered_and_keyed() -> None:

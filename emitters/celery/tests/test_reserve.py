@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from celery import Celery
+from celery.exceptions import Retry
 from sqlalchemy import create_engine, event
 from sqlalchemy.orm import Session
 
@@ -123,17 +124,22 @@ def test_what_is_in_flight_is_raised_skipped_or_retried(store: Store) -> None:
         assert run.skip == {"reason": "in_flight", "holder": "first"}
 
 
-def test_a_retry_is_asked_of_celery(store: Store) -> None:
+def test_to_wait_uses_up_no_retries(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     app = Celery("once", broker="memory://", set_as_current=False)
+    asked: dict[str, Any] = {}
 
-    @app.task(name="settle", max_retries=0, shared=False)
-    def settle() -> None:
+    @app.task(name="settle", bind=True, max_retries=3, shared=False)
+    def settle(self: Any) -> None:
+        self.request.retries = 3  # all of its own are used up
+        monkeypatch.setattr(type(self), "retry", lambda _, **how: asked.update(how) or Retry())
         with As("second"), reserve_once("order:1", store=store):
             raise AssertionError("it must not run")
 
     with As("first"), reserve_once("order:1", store=store, lease=50):
         result = app.tasks["settle"].apply()
-    assert isinstance(result.result, InFlight)  # its retries are used up
+    assert isinstance(result.result, Retry)
+    assert asked["max_retries"] == 4 and isinstance(asked["exc"], InFlight)
+    assert 1 <= asked["countdown"] <= 50
 
 
 def test_a_lease_that_ran_out_is_inherited_and_its_holder_told(store: Store, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from celery import Celery
 from celery.exceptions import Reject
+from celery.signals import task_internal_error
 from test_emitter import Kafka
 
 import auditor_celery
@@ -173,6 +174,16 @@ def test_a_task_is_not_harmed_by_a_defect(app: Celery, auditor: Auditor, kafka: 
     monkeypatch.setattr("auditor_celery.execution.args_digest", lambda *_: 1 / 0)
     assert works.delay().result == 5
     assert auditor.stats()["dropped"]["defect"] == 1
+
+
+def test_a_result_that_cannot_be_stored_is_no_second_end(app: Celery, auditor: Auditor, kafka: Kafka) -> None:
+    @app.task(name="works", shared=False)
+    def works() -> int:
+        return 5
+
+    done = works.delay()
+    task_internal_error.send(sender=works, task_id=done.id, exception=OSError("the backend is away"), request={"id": done.id})
+    assert told(kafka) == ["started", "succeeded"]
 
 
 def test_install_is_once_and_says_what_is_wrong(app: Celery) -> None:

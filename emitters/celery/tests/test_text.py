@@ -50,6 +50,12 @@ def test_a_digest_is_of_the_arguments_alone() -> None:
     assert args_digest((datetime(2026, 1, 1),), {}) == args_digest((datetime(2026, 1, 1),), {})
     assert args_digest((object(),), {}) is None
     assert args_digest((lambda: 1,), {}) is None
+
+    class Asked:
+        def __str__(self) -> str:
+            raise AssertionError("a value that may ask a database for its text is not asked")
+
+    assert args_digest((Asked(),), {}) is None
     loop: list[Any] = []
     loop.append(loop)
     assert args_digest(loop, {}) is None

@@ -160,7 +160,9 @@ class reserve_once:
         else:
             from celery import current_task
 
-            raise current_task.retry(exc=problem, countdown=max(1.0, min(taken.left, LONGEST_RETRY)))
+            # To wait for another is no failure: it must not use up the retries, and end without the work.
+            more = (current_task.request.retries or 0) + 1
+            raise current_task.retry(exc=problem, countdown=max(1.0, min(taken.left, LONGEST_RETRY)), max_retries=more)
 
     def _note(self, state: str) -> None:
         run = current.get()
