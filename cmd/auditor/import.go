@@ -124,7 +124,12 @@ func (i *importing) files(ctx context.Context, names []string) error {
 		}
 	}
 	for _, name := range names {
-		if err := i.file(ctx, name); err != nil {
+		err := i.file(ctx, name, i.again)
+		if errors.Is(err, errAnotherFile) {
+			fmt.Fprintf(i.env.stderr, "auditor: %s has changed since it was imported, and is imported anew; what counts already counts once\n", name)
+			err = i.file(ctx, name, true)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -135,7 +140,7 @@ func (i *importing) files(ctx context.Context, names []string) error {
 const printed = 3
 
 // file imports one file, from where it was left, and says what came of it.
-func (i *importing) file(ctx context.Context, name string) error {
+func (i *importing) file(ctx context.Context, name string, anew bool) error {
 	source, err := openSource(name, i.env.stdin)
 	if err != nil {
 		return err
@@ -149,11 +154,9 @@ func (i *importing) file(ctx context.Context, name string) error {
 	}
 	var note *importNote
 	if source.file != nil && !i.dry {
-		if note, err = noteOf(source.file, i.to, i.options()); err != nil {
-			return err
-		}
-		if !i.again {
-			s.skip, s.sent, s.bad = note.resume()
+		note = noteOf(source.file, i.to, i.options())
+		if !anew {
+			s.skip, s.skipped, s.sent, s.bad = note.Records, note.Digest, note.Events, note.Bad
 		}
 	}
 	before := s.sent
@@ -161,14 +164,19 @@ func (i *importing) file(ctx context.Context, name string) error {
 	bar.begin(before)
 	s.flushed = func() error {
 		bar.tell(s.sent, s.bad)
-		done, bad := s.read, s.bad
-		if s.lastBad { // it may be a line that is still being written
-			done, bad = done-1, bad-1
+		switch {
+		case s.read == s.skip:
+			return note.keep(s.skip, s.skipped, s.sent, s.bad, i.env.stderr)
+		case s.lastBad: // it may be a line that is still being written
+			return note.keep(s.read-1, s.before, s.sent, s.bad-1, i.env.stderr)
 		}
-		return note.keep(max(done, s.skip), s.sent, bad, i.env.stderr)
+		return note.keep(s.read, s.digest, s.sent, s.bad, i.env.stderr)
 	}
 	err = s.all(ctx, archive.Read(source, name, i.format, i.table))
 	bar.end()
+	if errors.Is(err, errAnotherFile) {
+		return err
+	}
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%s: stopped after %s; the same command goes on from there", s.name, count(s.sent, "event"))
 	}

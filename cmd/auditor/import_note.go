@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -16,9 +15,8 @@ import (
 type importNote struct {
 	To      string `json:"to"`      // where it goes
 	Options string `json:"options"` // what it is read by
-	Head    int64  `json:"head"`    // bytes at the beginning of the file, by which it is known again
-	Digest  string `json:"digest"`  // of those
 	Records int64  `json:"records"` // that are imported, or could not be read
+	Digest  chain  `json:"digest"`  // of those, by which the file is known again
 	Events  int    `json:"events"`
 	Bad     int    `json:"bad"`
 
@@ -26,55 +24,44 @@ type importNote struct {
 	broken bool // it cannot be written, which was told
 }
 
-// headBytes is by how much of its beginning a file is known again. It may have grown since.
-const headBytes = 64 << 10
+// chain is a digest of records, one after another. The zero value is of none.
+type chain [sha256.Size]byte
 
-// noteOf begins a note of a file with what an earlier import has noted, if that was of the same file, read in the same way, to the same
-// place. The file is at its beginning before and afterwards.
-func noteOf(f *os.File, to, options string) (*importNote, error) {
+func (c chain) and(value []byte) chain {
+	one := sha256.Sum256(value)
+	return sha256.Sum256(append(c[:], one[:]...))
+}
+
+func (c chain) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(c[:])), nil }
+
+func (c *chain) UnmarshalText(text []byte) error {
+	if hex.DecodedLen(len(text)) != len(c) {
+		return errors.New("no digest")
+	}
+	_, err := hex.Decode(c[:], text)
+	return err
+}
+
+// noteOf begins a note of a file with what an earlier import has noted, if that read it in the same way, to the same place.
+func noteOf(f *os.File, to, options string) *importNote {
 	n := &importNote{To: to, Options: options, path: f.Name() + ".imported"}
 	text, err := os.ReadFile(n.path)
 	var earlier importNote
-	if err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && json.Unmarshal(text, &earlier) != nil {
-		earlier = importNote{} // what cannot be read says nothing
+	if err != nil || json.Unmarshal(text, &earlier) != nil { // what cannot be read says nothing
+		return n
 	}
-	head, digest, err := digestOfHead(f, headBytes)
-	if err != nil {
-		return nil, err
+	if earlier.To == to && earlier.Options == options && earlier.Records > 0 {
+		n.Records, n.Digest, n.Events, n.Bad = earlier.Records, earlier.Digest, earlier.Events, earlier.Bad
 	}
-	n.Head, n.Digest = head, digest
-	if earlier.To != to || earlier.Options != options || earlier.Records < 0 || earlier.Head <= 0 || earlier.Head > head {
-		return n, nil
-	}
-	if earlier.Head < head {
-		if _, digest, err = digestOfHead(f, earlier.Head); err != nil {
-			return nil, err
-		}
-	}
-	if digest == earlier.Digest {
-		n.Records, n.Events, n.Bad = earlier.Records, earlier.Events, earlier.Bad
-	}
-	return n, nil
+	return n
 }
-
-func digestOfHead(f *os.File, most int64) (int64, string, error) {
-	h := sha256.New()
-	n, err := io.Copy(h, io.NewSectionReader(f, 0, most))
-	if err != nil {
-		return 0, "", fmt.Errorf("%s: %w", f.Name(), err)
-	}
-	return n, hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// resume is what was imported before: records, events, and records that could not be read.
-func (n *importNote) resume() (records int64, events, bad int) { return n.Records, n.Events, n.Bad }
 
 // keep notes what is imported by now. Where that cannot be written, it says so once, and the import goes on.
-func (n *importNote) keep(records int64, events, bad int, warn io.Writer) error {
+func (n *importNote) keep(records int64, digest chain, events, bad int, warn io.Writer) error {
 	if n == nil || n.broken {
 		return nil
 	}
-	n.Records, n.Events, n.Bad = records, events, bad
+	n.Records, n.Digest, n.Events, n.Bad = records, digest, events, bad
 	err := n.write()
 	if err == nil {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"time"
 
 	"auditor/cmd/auditor/archive"
@@ -26,10 +27,13 @@ type sending struct {
 	publish func(context.Context, []event.Record) error
 	warn    io.Writer
 	skip    int64        // records at the beginning that were sent before
+	skipped chain        // their digest
 	most    int          // bad records after which it ends; 0: never
 	flushed func() error // nil, or called when everything read so far has been sent
 
 	read    int64 // records
+	digest  chain // of them
+	before  chain // of all but the last
 	sent    int   // events
 	bad     int   // records
 	lastBad bool  // whether the last of them was
@@ -44,7 +48,12 @@ func (s *sending) all(ctx context.Context, records iter.Seq2[archive.Record, err
 		if err != nil {
 			return errors.Join(fmt.Errorf("%s: %w", s.name, err), s.flush(ctx))
 		}
-		if s.read++; s.read <= s.skip {
+		s.read++
+		s.before, s.digest = s.digest, s.digest.and(slices.Concat(rec.Value, []byte(rec.Bad)))
+		if s.read == s.skip && s.digest != s.skipped {
+			return errAnotherFile
+		}
+		if s.read <= s.skip {
 			continue
 		}
 		s.lastBad = false
@@ -52,8 +61,14 @@ func (s *sending) all(ctx context.Context, records iter.Seq2[archive.Record, err
 			return err
 		}
 	}
+	if s.read < s.skip {
+		return errAnotherFile
+	}
 	return s.flush(ctx)
 }
+
+// errAnotherFile says that a file does not begin with the records that are noted of it.
+var errAnotherFile = errors.New("it is another file than the one of which progress is noted")
 
 // add adds a record, whose elements are sent or rejected together.
 func (s *sending) add(ctx context.Context, rec archive.Record) error {
