@@ -87,7 +87,7 @@ func TestRulesBenchmark(t *testing.T) {
 	if known := result["keys_with_an_old_past"].(float64); known < 0.15 || known > 0.25 {
 		t.Errorf("%v of the keys have an old past, want 0.2", known)
 	}
-	for _, statement := range []string{"rules/changed", "rules/histories", "insert into finding_versions", "rules/waves"} {
+	for _, statement := range []string{"rules/told", "rules/histories", "insert into finding_versions", "rules/crowds"} {
 		if n := strings.Count(text, statement+" "); n != 2 {
 			t.Errorf("%s is told %d times, want once for each size:\n%s", statement, n, text)
 		}
